@@ -17,8 +17,8 @@ struct Process {
   pid_t pid = 0;
   pid_t parent = 0;
   pid_t session = 0;
-  char state = '?';                ///< R, S, D, T, Z, ...
-  std::uint64_t start_ticks = 0;   ///< with pid: names a process for good, also after the pid was used again
+  char state = '?';               ///< R, S, D, T, Z, ...
+  std::uint64_t start_ticks = 0;  ///< with pid: names a process for good, also after the pid was used again
 };
 
 /// Nothing: no such process (any more).
@@ -27,7 +27,8 @@ struct Process {
 /// Direct children of a process, zombies included. Works without /proc/PID/task/*/children too, slowly.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-/// Everything below `root`, parents before their children, zombies included; `skip` and what is below those left out.
+/// Everything below `root`, parents before their children, zombies included; `skip` and what is below those
+/// left out.
 [[nodiscard]] std::vector<Process> descendants_of(pid_t root, const std::vector<pid_t>& skip = {});
 
 /// The value of a variable in the environment that the process was started with.
@@ -40,18 +41,19 @@ bool signal_process(const Process& process, int signo);
 [[nodiscard]] bool has_children();
 
 struct SweepOptions {
-  std::vector<pid_t> keep;                          ///< children that are not ours to end
-  pid_t keep_session = -1;                          ///< members of this session are not ours to end
-  Duration limit = std::chrono::seconds(10);        ///< for all to be gone
+  std::vector<pid_t> keep;                    ///< children that are not ours to end
+  pid_t keep_session = -1;                    ///< members of this session are not ours to end
+  Duration limit = std::chrono::seconds(10);  ///< for all to be gone
 };
 struct Swept {
-  int killed = 0;                  ///< processes that were alive and got SIGKILL
-  std::vector<pid_t> stuck;        ///< those still there at the limit (state D)
+  int killed = 0;            ///< processes that were alive and got SIGKILL
+  std::vector<pid_t> stuck;  ///< those still there at the limit (state D)
 };
 
-/// SIGKILLs every descendant of the calling process, again and again until a look finds no new one, and reaps all that
-/// fall to us. Needs the caller to be a child subreaper (or PID 1) to be complete. Blocks for `limit` at most.
-/// For the last moments of a process: the guardian's when the agent has ended, the agent's when the guardian has.
+/// SIGKILLs every descendant of the calling process, again and again until a look finds no new one, and reaps
+/// all that fall to us. Needs the caller to be a child subreaper (or PID 1) to be complete. Blocks for
+/// `limit` at most. For the last moments of a process: the guardian's when the agent has ended, the agent's
+/// when the guardian has.
 Swept sweep_descendants(const SweepOptions& options = {});
 
 }  // namespace cxxrun::launcher

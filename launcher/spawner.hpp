@@ -26,14 +26,15 @@ struct StandardFds {
 class Spawner {
  public:
   virtual ~Spawner() = default;
-  /// The new process leads a session of its own and is SIGKILLed when the calling *thread* ends (so call it from one
-  /// that lives as long as the process). Ignores spec.out, spec.err and spec.null_stdin: `standard` says.
-  /// Errors: errno of the failed step, with the step in the message; then no process is left.
+  /// The new process leads a session of its own and is SIGKILLed when the calling *thread* ends (so call it
+  /// from one that lives as long as the process). Ignores spec.out, spec.err and spec.null_stdin: `standard`
+  /// says. Errors: errno of the failed step, with the step in the message; then no process is left.
   virtual Result<Spawned> spawn(const SpawnSpec& spec, const StandardFds& standard) = 0;
 };
 
-/// clone(CLONE_VM | CLONE_VFORK | CLONE_PIDFD): the child runs in our memory until exec, makes only system calls on
-/// what was prepared before, and gets back the signal mask and dispositions that we were started with.
+/// clone(CLONE_VM | CLONE_VFORK | CLONE_PIDFD): the child runs in our memory until exec, makes only system
+/// calls on what was prepared before, and gets back the signal mask and dispositions that we were started
+/// with.
 class CloneSpawner : public Spawner {
  public:
   CloneSpawner();
@@ -43,7 +44,7 @@ class CloneSpawner : public Spawner {
   Result<Spawned> spawn(const SpawnSpec& spec, const StandardFds& standard) override;
 
  private:
-  void* stack_ = nullptr;   ///< the child's; one is enough, because the parent waits for the exec
+  void* stack_ = nullptr;  ///< the child's; one is enough, because the parent waits for the exec
 };
 
 }  // namespace cxxrun::launcher
