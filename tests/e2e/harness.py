@@ -1,0 +1,541 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the real programs, on one machine or on several made of namespaces.
+
+A test file ends with `if __name__ == "__main__": harness.main()`, which starts it again in namespaces of its own
+(network, mounts, host name, processes): test files run side by side, need root or user namespaces, and nothing of
+them outlives them. Inside, every process that the test did not start as part of its set-up belongs to the job, so
+"nothing left over" is simply "no other process".
+
+    class Demo(harness.Case):
+        def test_it(self):
+            ha, hb = self.nodes(2)
+            agents = [self.start(["--nnodes", "2", "--rdzv-endpoint", "10.77.0.1:29501", self.worker, "exit:7"], on=n)
+                      for n in (ha, hb)]
+            for agent in agents:
+                self.assertEqual(agent.code(), 7)
+
+Time limits are for the case that something hangs; they say nothing about speed. CXXRUN_TEST_SLOW multiplies them.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+SLOW = float(os.environ.get("CXXRUN_TEST_SLOW", "1"))
+BUILD = os.environ.get("CXXRUN_TEST_BUILD", "release")  # release, debug, asan, tsan
+SANITIZED = BUILD in ("asan", "tsan")
+CXXRUN = os.environ.get("CXXRUN_BIN", "")
+BIN_DIR = pathlib.Path(os.environ.get("CXXRUN_BIN_DIR") or (os.path.dirname(CXXRUN) if CXXRUN else "."))
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+WORKER = str(BIN_DIR / "fixtures" / "worker")
+MARKER = "CXXRUN_TEST_MARKER"
+_INSIDE = "CXXRUN_TEST_INSIDE"
+
+
+def limit(seconds):
+    """A deadline of so many seconds from now, longer in slow builds."""
+    return time.monotonic() + seconds * SLOW
+
+
+def wait_until(what, condition, seconds=20):
+    """Waits until `condition()` is true and returns its value. Fails with `what`."""
+    end = limit(seconds)
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds * SLOW:g} s: {what}")
+        time.sleep(0.003)
+
+
+def shell_code(returncode):
+    return 128 - returncode if returncode < 0 else returncode
+
+
+# ---------------------------------------------------------------------------------------------- processes
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _read(pid, name):
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def cmdline(pid):
+    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def stat(pid):
+    """state, ppid, pgid, sid of a process; None when it is gone."""
+    text = _read(pid, "stat").decode(errors="replace")
+    if not text:
+        return None
+    fields = text[text.rindex(")") + 2:].split()
+    return fields[0], int(fields[1]), int(fields[2]), int(fields[3])
+
+
+def alive(pid):
+    found = stat(pid)
+    return found is not None and found[0] not in "ZX"
+
+
+def children(pid):
+    return [p for p in pids() if (stat(p) or (0, 0))[1] == pid]
+
+
+def descendants(pid):
+    found, todo = [], [pid]
+    while todo:
+        for child in children(todo.pop()):
+            found.append(child)
+            todo.append(child)
+    return found
+
+
+def memory_kb(pid, field="Rss"):
+    for line in _read(pid, "smaps_rollup").decode().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1])
+    return 0
+
+
+def describe(pid):
+    found = stat(pid)
+    return f"pid {pid} state {found[0]} parent {found[1]} session {found[3]}: {cmdline(pid) or '(no command line)'}" \
+        if found else f"pid {pid} (gone)"
+
+
+def kill(pid, signo=signal.SIGKILL):
+    try:
+        os.kill(pid, signo)
+    except ProcessLookupError:
+        pass
+
+
+# ---------------------------------------------------------------------------------------------- nodes
+def sh(*command, check=True, node=None, text=None):
+    """Runs a set-up command (ip, nft), on a node if given."""
+    if node:
+        command = (*node.enter(), *command)
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class Network:
+    """The bridges of one test: `br0` is 10.77.0.0/24 and fd77::/64, `br1` is 10.78.0.0/24. The test itself is .254."""
+
+    def __init__(self):
+        sh("ip", "-batch", "-", text="""link add br0 type bridge forward_delay 0
+            link add br1 type bridge forward_delay 0
+            addr add 10.77.0.254/24 dev br0
+            addr add fd77::fe/64 dev br0 nodad
+            addr add 10.78.0.254/24 dev br1
+            link set br0 up
+            link set br1 up
+            """)
+
+    def close(self):
+        for bridge in ("br0", "br1"):
+            sh("ip", "link", "del", bridge, check=False)
+
+
+class Node:
+    """One host: network, host name, hosts file and mounts of its own. `addresses`: "4", "6" or "46"."""
+
+    def __init__(self, name, number, directory, addresses="46", second=False):
+        self.name, self.number = name, number
+        self.address, self.address6, self.address2 = f"10.77.0.{number}", f"fd77::{number}", f"10.78.0.{number}"
+        self.hosts_file = directory / f"hosts.{name}"
+        self.hosts("127.0.0.1 localhost", "::1 localhost")
+        nsswitch, resolv = directory / "nsswitch.conf", directory / "resolv.conf"
+        nsswitch.write_text("hosts: files\n")
+        resolv.write_text("")
+        script = f"""
+            mount --bind {self.hosts_file} /etc/hosts && mount --bind {nsswitch} /etc/nsswitch.conf &&
+            {{ mount --bind {resolv} /etc/resolv.conf || true; }} && mount -t sysfs sysfs /sys 2>/dev/null;
+            hostname {name} && echo ready && exec sleep infinity"""
+        self.holder = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-c", script],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if self.holder.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"node {name}: {self.holder.stderr.read().decode()}")
+        self._connect(addresses, second)
+
+    def _connect(self, addresses, second):
+        outer, pid = f"v{self.number}", self.holder.pid
+        sh("ip", "-batch", "-", text=f"""link add {outer} type veth peer name eth0 netns {pid}
+            link set {outer} master br0 up
+            """ + (f"""link add {outer}b type veth peer name eth1 netns {pid}
+            link set {outer}b master br1 up
+            """ if second else ""))
+        inner = "link set lo up\nlink set eth0 up\n"
+        if "4" in addresses:
+            inner += f"addr add {self.address}/24 dev eth0\nroute add default via 10.77.0.254\n"
+        if "6" in addresses:
+            inner += f"addr add {self.address6}/64 dev eth0 nodad\n"
+        if second:
+            inner += f"link set eth1 up\naddr add {self.address2}/24 dev eth1\n"
+        sh("ip", "-batch", "-", node=self, text=inner)
+
+    def enter(self, cwd=None):
+        """The command prefix that runs something on this node. Keeps the process id: it ends in an exec."""
+        pid = self.holder.pid
+        return ["nsenter", f"--net=/proc/{pid}/ns/net", f"--uts=/proc/{pid}/ns/uts", f"--mount=/proc/{pid}/ns/mnt",
+                f"--wdns={cwd or '/'}"]
+
+    def hosts(self, *lines):
+        """Replaces the hosts file."""
+        with open(self.hosts_file, "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def drop_from(self, other):
+        """What `other` sends to this node is lost, silently; the other direction works."""
+        sh("nft", "add table inet cut; add chain inet cut in { type filter hook input priority 0; }; "
+           f"add rule inet cut in ip saddr {other.address} drop; add rule inet cut in ip6 saddr {other.address6} drop",
+           node=self)
+
+    def drop_all(self):
+        """This node neither hears nor reaches anybody, silently (its own loopback works)."""
+        sh("nft", 'add table inet cut; add chain inet cut in { type filter hook input priority 0; }; '
+           'add chain inet cut out { type filter hook output priority 0; }; '
+           'add rule inet cut in iifname "eth*" drop; add rule inet cut out oifname "eth*" drop', node=self)
+
+    def heal(self):
+        sh("nft", "delete table inet cut", node=self, check=False)
+
+    def link(self, up):
+        sh("ip", "link", "set", f"v{self.number}", "up" if up else "down")
+
+    def dnat(self, address, port, to):
+        """As a service address: what this node sends to address:port goes to `to` (address:port) instead."""
+        sh("nft", "add table ip nat; add chain ip nat output { type nat hook output priority -100; }; "
+           f"add rule ip nat output ip daddr {address} tcp dport {port} dnat to {to}", node=self)
+
+    def processes(self):
+        """All processes on this node but its holder."""
+        own = os.readlink(f"/proc/{self.holder.pid}/ns/net")
+        found = []
+        for pid in pids():
+            try:
+                if pid != self.holder.pid and os.readlink(f"/proc/{pid}/ns/net") == own:
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def kill_all(self):
+        """kill -9 of everything on the node, as a power cut that the kernel survives."""
+        for pid in self.processes():
+            kill(pid)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        for pipe in (self.holder.stdout, self.holder.stderr):
+            pipe.close()
+
+
+# ---------------------------------------------------------------------------------------------- agents
+class Agent:
+    """One running command; its output is read all the time by threads."""
+
+    def __init__(self, command, on=None, env=None, cwd=None, tty=False, stdin=None, prefix=(), **popen):
+        self.command, self.on = [str(c) for c in command], on
+        self._changed = threading.Condition()
+        self._lines = {"out": [], "err": []}
+        self._all = []
+        full = [*(on.enter(cwd) if on else ()), *prefix, *self.command]
+        self.terminal = None
+        if tty:
+            self.terminal, slave = os.openpty()
+            self.process = subprocess.Popen(full, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd,
+                                            preexec_fn=lambda: os.login_tty(slave), **popen)
+            os.close(slave)
+            streams = [("out", os.dup(self.terminal))]
+        else:
+            self.process = subprocess.Popen(full, stdin=subprocess.DEVNULL if stdin is None else stdin,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, **popen)
+            streams = [(name, os.dup(pipe.fileno())) for name, pipe in
+                       (("out", self.process.stdout), ("err", self.process.stderr))]
+            self.process.stdout.close()
+            self.process.stderr.close()
+        self.pid = self.process.pid
+        self._readers = [threading.Thread(target=self._read, args=s, daemon=True) for s in streams]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name, fd):
+        rest = b""
+        while True:
+            try:
+                chunk = os.read(fd, 65536)
+            except OSError:  # a terminal whose other side has closed
+                chunk = b""
+            if not chunk:
+                break
+            *whole, rest = (rest + chunk).split(b"\n")
+            self._add(name, whole)
+        if rest:
+            self._add(name, [rest])
+        os.close(fd)
+
+    def _add(self, name, lines):
+        with self._changed:
+            for line in lines:
+                text = line.decode(errors="replace").rstrip("\r")
+                self._lines[name].append(text)
+                self._all.append((name, text))
+            self._changed.notify_all()
+
+    @property
+    def out(self):
+        return "\n".join(self._lines["out"])
+
+    @property
+    def err(self):
+        return "\n".join(self._lines["err"])
+
+    @property
+    def err_lines(self):
+        return list(self._lines["err"])
+
+    def wait_for_line(self, pattern, seconds=20):
+        """Waits for a line (of stdout or stderr) that matches, and returns the match."""
+        end, at, compiled = limit(seconds), 0, re.compile(pattern)
+        with self._changed:
+            while True:
+                while at < len(self._all):
+                    match = compiled.search(self._all[at][1])
+                    at += 1
+                    if match:
+                        return match
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise AssertionError(f"{self.label()}: no line {pattern!r} within {seconds * SLOW:g} s")
+                self._changed.wait(left)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def code(self, seconds=30):
+        """Waits for the end. The code as a shell shows it: 128+n for signal n."""
+        end = limit(seconds)
+        try:
+            returncode = self.process.wait(max(0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.label()} still runs after {seconds * SLOW:g} s") from None
+        for reader in self._readers:
+            reader.join(2 * SLOW)
+        return shell_code(returncode)
+
+    def signal(self, signo):
+        self.process.send_signal(signo)
+
+    def type(self, data):
+        """Types on the terminal."""
+        os.write(self.terminal, data)
+
+    def inner(self):
+        """The process id of the agent proper: the child of the process that the user started."""
+        return wait_until(f"agent process below {self.pid}", lambda: [
+            p for p in children(self.pid) if os.path.basename(cmdline(p).split(" ")[0]) == "cxxrun"])[0]
+
+    def label(self):
+        return f"{self.on.name if self.on else 'cxxrun'} (pid {self.pid})"
+
+    def transcript(self):
+        lines = [f"--- {self.label()}: {' '.join(self.command)}",
+                 f"    {'still runs' if self.running() else f'exit code {shell_code(self.process.returncode)}'}"]
+        if len(self._all) > 400:
+            lines.append(f"    (the last 400 of {len(self._all)} lines)")
+        return "\n".join(lines + [f"    {name}| {text}" for name, text in self._all[-400:]])
+
+    def close(self):
+        if self.running():
+            self.process.kill()
+            self.process.wait()
+        for reader in self._readers:
+            reader.join(1)
+        if self.terminal is not None:
+            os.close(self.terminal)
+
+
+# ---------------------------------------------------------------------------------------------- test case
+class Case(unittest.TestCase):
+    """One test: a directory, nodes and agents of its own, and at the end no process left."""
+
+    leftovers_allowed = False  # a test that leaves processes on purpose sets it
+    worker = WORKER
+
+    def run(self, result=None):
+        before = len(result.failures) + len(result.errors) if result is not None else 0
+        super().run(result)
+        if result is not None and len(result.failures) + len(result.errors) > before:
+            for agent in self._agents:
+                print(agent.transcript(), file=sys.stderr)
+            sys.stderr.flush()
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._agents, self._nodes, self._network, self._own = [], [], None, set()
+
+    def setUp(self):
+        if not os.access(CXXRUN, os.X_OK):
+            self.fail(f"CXXRUN_BIN={CXXRUN!r} is not a program; CTest sets it")
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cxxrun-test-"))
+        self.dir.chmod(0o755)
+        self.marker = self.dir.name
+        self._own = set(pids())
+        self.addCleanup(self._clean)
+
+    def tearDown(self):
+        failed_already = not getattr(self, "_outcome", None) or not self._outcome.success
+        if not failed_already and not self.leftovers_allowed:
+            self.assert_nothing_left()
+
+    def _clean(self):
+        for agent in self._agents:
+            agent.close()
+        for pid in self.left():
+            kill(pid)
+        for node in self._nodes:
+            node.close()
+        if self._network:
+            self._network.close()
+        if "CXXRUN_TEST_KEEP" not in os.environ:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    # --- set-up ---
+    def nodes(self, count, **options):
+        """`count` nodes ha, hb, hc ... that know each other's names."""
+        return self.named_nodes([f"h{chr(ord('a') + i)}" for i in range(count)], **options)
+
+    def named_nodes(self, names, **options):
+        if self._network is None:
+            self._network = Network()
+        made = [Node(name, len(self._nodes) + i + 1, self.dir, **options) for i, name in enumerate(names)]
+        self._nodes += made
+        self._own |= {node.holder.pid for node in made}
+        for node in made:
+            node.hosts("127.0.0.1 localhost", "::1 localhost", *(f"{n.address} {n.name}" for n in self._nodes))
+        return made
+
+    def env(self, **more):
+        base = {"PATH": os.environ.get("CXXRUN_TEST_PATH", "/usr/local/bin:/usr/bin:/bin"), "HOME": str(self.dir),
+                "LANG": "C.UTF-8", "TMPDIR": str(self.dir), MARKER: self.marker}
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS", "CXXRUN_TEST_PYTHON"):
+            if name in os.environ:
+                base[name] = os.environ[name]
+        return {**base, **{k: str(v) for k, v in more.items() if v is not None}}
+
+    def start(self, args, on=None, env=None, program=CXXRUN, **options):
+        """Starts `cxxrun ARGS...` (or another program) and returns its Agent."""
+        agent = Agent([program, *args], on=on, env=self.env(**(env or {})), cwd=options.pop("cwd", self.dir), **options)
+        self._agents.append(agent)
+        return agent
+
+    def run_all(self, args, nodes, env=None, **options):
+        """The same command on every node."""
+        return [self.start(args, on=node, env=env, **options) for node in nodes]
+
+    def background(self, command, on=None, **options):
+        """A set-up process (a server, a client) that counts as the test's own, not as the job's."""
+        agent = Agent(command, on=on, env=self.env(), cwd=self.dir, **options)
+        self._own.add(agent.pid)
+        self._agents.append(agent)
+        return agent
+
+    # --- looking ---
+    def worker_files(self):
+        """What the workers' env:DIR steps wrote: {(round, rank): facts}."""
+        found = {}
+        for path in self.dir.glob("env.*.*.json"):
+            _, number, rank, _ = path.name.split(".")
+            found[int(number or 0), int(rank)] = json.loads(path.read_text())
+        return found
+
+    def wait_for_files(self, *names, seconds=20):
+        wait_until(f"files {names} in {sorted(p.name for p in self.dir.iterdir())}",
+                   lambda: all((self.dir / str(name)).exists() for name in names), seconds)
+
+    def left(self):
+        """Processes that belong to the job: all but the test's own."""
+        own = self._own | {os.getpid()} | {a.pid for a in self._agents if a.running()}
+        return [pid for pid in pids() if pid not in own and stat(pid) is not None]
+
+    def assert_nothing_left(self, seconds=5):
+        """No process of the job lives any more, the agents included, nor is one a zombie."""
+        end = limit(seconds)
+        background = self._own
+        while True:
+            left = [p for p in pids() if p not in background and p != os.getpid() and stat(p) is not None]
+            for agent in self._agents:
+                agent.process.poll()
+            if not left:
+                return
+            if time.monotonic() > end:
+                self.fail("left over: " + "; ".join(describe(p) for p in left))
+            time.sleep(0.003)
+
+    def assert_codes(self, agents, code, seconds=30):
+        end = limit(seconds)
+        got = [agent.code(max(0.01, (end - time.monotonic()) / SLOW)) for agent in agents]
+        self.assertEqual(got, [code] * len(agents))
+
+
+# ---------------------------------------------------------------------------------------------- entry
+class _Result(unittest.TextTestResult):
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        file, name = pathlib.Path(sys.argv[0]).stem, test.id().split(".", 1)[-1]
+        print(f"SKIPPED {file}.{name}: {reason}", file=sys.stderr)
+        log = os.environ.get("CXXRUN_SKIP_LOG")
+        if log:
+            with open(log, "a", encoding="utf-8") as out:
+                out.write(f"{BUILD} {file}.{name}: {reason}\n")
+
+
+def main():
+    if os.environ.get(_INSIDE) != "1":
+        _enter_namespaces()
+    if os.getpid() == 1:
+        _be_init()
+    sh("ip", "link", "set", "lo", "up")
+    socket.sethostname("testhost")
+    unittest.main(module="__main__", testRunner=unittest.TextTestRunner(verbosity=2, resultclass=_Result))
+
+
+def _enter_namespaces():
+    user = ["--user", "--map-root-user"] if os.geteuid() != 0 else []
+    os.environ[_INSIDE] = "1"
+    os.execvp("unshare", ["unshare", *user, "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc",
+                          "--kill-child", "--", sys.executable, *sys.argv])
+
+
+def _be_init():
+    """The first process of the namespace: reaps strangers, as an init does, and leaves with the tests' result."""
+    child = os.fork()
+    if child == 0:
+        # Dies with init, whatever happens; and the tests are not disturbed by a terminal's signals to init's group.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        return
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xff)
