@@ -17,7 +17,7 @@ struct Facts {
   std::string signals_to_handle;           ///< TORCHELASTIC_SIGNALS_TO_HANDLE
   int usable_cpus = 1;                     ///< of this node, for OMP_NUM_THREADS
   bool python = false;                     ///< the worker is a Python program: PYTHONUNBUFFERED=1 unless set
-  std::string error_file_dir;              ///< directory for error files of this round; empty: variable set empty
+  std::string error_file;                  ///< TORCHELASTIC_ERROR_FILE of this local rank; empty: set to the empty text
   std::string store_hint;                  ///< reserved for later; empty
 };
 

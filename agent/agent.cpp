@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/agent.hpp"
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <csignal>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "agent/arguments.hpp"
+#include "agent/error_dir.hpp"
+#include "agent/error_file.hpp"
+#include "agent/failure_report.hpp"
+#include "agent/machine.hpp"
+#include "agent/master_port.hpp"
+#include "base/event_loop.hpp"
+#include "base/limits.hpp"
+#include "launcher/console.hpp"
+#include "launcher/guardian.hpp"
+#include "launcher/process_tree.hpp"
+#include "launcher/signals.hpp"
+#include "launcher/worker_set.hpp"
+#include "rendezvous/member.hpp"
+#include "worker_env/environ.hpp"
+
+namespace cxxrun::agent {
+namespace {
+
+constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);   ///< for the answer to our goodbye
+constexpr int kExitNoPort = 69;                             ///< cli/exit_code.hpp: rendezvous failed
+
+/// The shell around the machine: turns facts into events, carries actions out, says what happens.
+class Agent {
+ public:
+  explicit Agent(const Config& config) : config_(config) {}
+
+  End run() {
+    launcher::SignalWatch signals(loop_, signals_to_watch(), [this](const auto& signal) { on_signal(signal); });
+    member_ = rendezvous::make_member(loop_, config_.rendezvous, [this](auto event) { on_member(std::move(event)); });
+    perform_all(begin().actions);
+    drain_events();
+    if (!end_) loop_.run();
+    member_.reset();
+    workers_.reset();
+    consoles_->flush_until(EventLoop::now() + config_.shutdown_timeout);
+    return *end_;
+  }
+
+ private:
+  /// An event with what the report needs of it.
+  struct Pending { Event event; std::optional<Failure> failure; };
+
+  static std::vector<int> signals_to_watch() {
+    return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, launcher::guardian_gone_signal()};
+  }
+
+  void say(const std::string& line) {
+    auto& console = consoles_->get(STDERR_FILENO);
+    console.buffer() += "cxxrun: " + line + "\n";
+    console.flush();
+  }
+
+  // --- facts become events ---
+
+  void handle(Event event, std::optional<Failure> failure = std::nullopt) {
+    pending_.push_back({event, std::move(failure)});
+    drain_events();
+  }
+
+  /// One event at a time, in order: an action may cause the next event.
+  void drain_events() {
+    if (std::exchange(draining_, true)) return;
+    while (!pending_.empty()) {
+      current_ = std::move(pending_.front());
+      pending_.pop_front();
+      Step next = step(state_, current_.event);
+      state_ = next.state;
+      perform_all(next.actions);
+    }
+    draining_ = false;
+  }
+
+  void on_signal(const launcher::Received& signal) {
+    if (signal.signo == launcher::guardian_gone_signal()) {
+      // Our guardian was killed: whoever did it wants this gone now, so nobody gets a grace.
+      launcher::sweep_descendants();
+      launcher::die_by_signal(SIGKILL);
+    }
+    if ((signal.signo == SIGTERM || signal.signo == SIGHUP) && state_.stop_signal == 0) {
+      say(signal_name(signal.signo) + ": this node leaves the job" + grace_text());
+    } else if (signal.signo == SIGINT && state_.stop_signal == 0) {
+      say("SIGINT: stopping the job" + grace_text() + "; once more to stop at once");
+    }
+    handle(SignalCame{signal.signo});
+  }
+
+  [[nodiscard]] std::string grace_text() const {
+    if (!workers_ || workers_->alive() == 0) return {};
+    return ", workers have " + text(config_.shutdown_timeout) + " to end";
+  }
+
+  void on_member(rendezvous::MemberEvent event) {
+    std::visit([this](auto& fact) { on(fact); }, event);
+  }
+  void on(rendezvous::Waiting& waiting) { say(waiting.sentence); }
+  void on(rendezvous::Started& started) {
+    started_ = std::move(started);
+    handle(RoundStarted{config_.rendezvous.local_world_size});
+  }
+  void on(rendezvous::Stopped& stopped) {
+    if (!stopped.reason.empty()) say(stopped.reason);
+    handle(RoundStopped{});
+  }
+  void on(rendezvous::Closed& closed) {
+    closed_ = std::move(closed);
+    handle(JobClosed{closed_->exit_code});
+  }
+  void on(rendezvous::StoreClient& client) {
+    if (port_) port_->adopt(std::move(client.socket), std::move(client.first));
+  }
+
+  void on_ended(const launcher::Ended& ended) {
+    auto& end = ends_[static_cast<std::size_t>(ended.local_rank)];
+    end.ended = true;
+    end.status = ended.status;
+    end.our_signal = ended.our_signal;
+    const bool ok = succeeded(ended.status);
+    const bool by_us = ended.our_signal != 0;
+    std::optional<Failure> failure;
+    if (!ok && !by_us) failure = describe(ended);
+    handle(WorkerEnded{ok, by_us}, std::move(failure));
+  }
+
+  void on_gone(const std::vector<launcher::Stuck>& stuck) {
+    for (const auto& process : stuck) {
+      say("process " + std::to_string(process.pid) + " of local rank " + std::to_string(process.local_rank) +
+          " does not end on SIGKILL (a driver or file system holds it); this node leaves the job, it may need a reboot");
+    }
+    handle(AllGone{!stuck.empty()});
+  }
+
+  /// The record that every node will print.
+  Failure describe(const launcher::Ended& ended) {
+    Failure failure = nobody_yet();
+    failure.rank = started_.world.base_rank + ended.local_rank;
+    failure.local_rank = ended.local_rank;
+    failure.pid = ended.pid;
+    failure.status = ended.status;
+    failure.last_words = ended.last_words;
+    failure.last_words_note = ended.last_words_note;
+    const auto* signaled = std::get_if<Signaled>(&ended.status);
+    // An abort is how libraries react to a peer that went; any other signal has a reason of its own.
+    failure.outside_signal = signaled != nullptr && signaled->signo != SIGABRT && signaled->signo != SIGPIPE;
+    const auto file = read_error_file(error_dir_.path(temporary(), started_.world.round, ended.local_rank));
+    if (!file) return failure;
+    failure.message = file->message;
+    failure.traceback = file->traceback;
+    failure.own_exception = true;
+    if (file->written) failure.age = age_of(*file->written);
+    return failure;
+  }
+
+  Failure nobody_yet() {
+    Failure failure;
+    failure.round = started_.world.round;
+    failure.group_rank = started_.world.group_rank;
+    failure.host = config_.rendezvous.host_name;
+    return failure;
+  }
+
+  /// How long ago `written` was on this host's wall clock; a clock that was set meanwhile must not matter much.
+  static std::chrono::milliseconds age_of(std::chrono::milliseconds written) {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch();
+    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(wall) - written;
+    return std::clamp<std::chrono::milliseconds>(age, 0ms, limits::kFailureAgeMax);
+  }
+
+  // --- actions are carried out ---
+
+  void perform_all(const std::vector<Action>& actions) {
+    for (const auto& action : actions) std::visit([this](const auto& order) { perform(order); }, action);
+  }
+
+  void perform(const SayReady&) {
+    retire_workers();
+    auto port = MasterPort::open(loop_, config_, [this](const std::string& line) { say(line); });
+    if (!port) {
+      say(port.error().message);
+      return finish({kExitNoPort, 0});
+    }
+    next_port_ = std::move(*port);
+    member_->ready(next_port_->number());
+  }
+
+  void perform(const StartWorkers&) {
+    port_ = std::move(next_port_);   // the last round's store ends here: by now its workers are gone on every node
+    port_->start_round(started_.world, started_.admit);
+    announce_round();
+    const World& world = started_.world;
+    ends_.assign(static_cast<std::size_t>(world.local_world_size), WorkerEnd{});
+    for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
+    launcher::SetOptions options;
+    options.consoles = consoles_;
+    auto set = launcher::WorkerSet::start(
+        loop_, worker_specs(), options,
+        {.on_ended = [this](const auto& ended) { on_ended(ended); },
+         .on_gone = [this](const auto& stuck) { on_gone(stuck); },
+         .on_note = [this](const auto& line) { say(line); }});
+    if (set) {
+      workers_ = std::move(*set);
+      return;
+    }
+    Failure failure = nobody_yet();
+    failure.rank = world.base_rank;
+    failure.local_rank = 0;
+    failure.status = Exited{start_error_code(set.error().code)};
+    failure.message = "could not start the workers: " + set.error().message;
+    failure.own_exception = true;
+    handle(StartFailed{}, std::move(failure));
+  }
+
+  /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no processes).
+  static int start_error_code(const std::error_code& code) {
+    if (code == std::errc::no_such_file_or_directory) return 127;
+    if (code == std::errc::permission_denied || code == std::errc::executable_format_error) return 126;
+    return 70;
+  }
+
+  void perform(const ReportFailure&) {
+    if (!current_.failure) return;
+    say(headline(*current_.failure));
+    member_->failed(*current_.failure);
+  }
+  void perform(const SayDone&) { member_->done(started_.world.round); }
+  void perform(const StopWorkers& order) {
+    if (workers_) return workers_->stop(order.signo, config_.shutdown_timeout);
+    loop_.post([this] { on_gone({}); });
+  }
+  void perform(const EndGrace&) {
+    if (workers_) workers_->end_grace();
+  }
+  void perform(const ForwardSignal& order) {
+    if (workers_) workers_->forward(order.signo);
+  }
+  void perform(const Suspend&) {
+    if (workers_) workers_->suspend();
+    // The agent of a job of several nodes goes on, or the others would take its silence for a loss.
+    if (config_.rendezvous.backend == rendezvous::BackendKind::Local) ::raise(SIGSTOP);
+  }
+  void perform(const Resume&) {
+    if (workers_) workers_->resume();
+  }
+  void perform(const SayGoodbye& order) {
+    const auto [why, sentence] = goodbye_text(order.why);
+    member_->leave(why, sentence, kGoodbyeTimeout, [this] { handle(Left{}); });
+  }
+  void perform(const Finish& order) {
+    if (closed_ && closed_->outcome != rendezvous::Outcome::Succeeded && order.signo == 0) report();
+    finish({order.exit_code, order.signo});
+  }
+
+  void report() {
+    auto& console = consoles_->get(STDERR_FILENO);
+    console.buffer() += failure_report(*closed_, ends_);
+    console.flush();
+  }
+
+  void finish(End end) {
+    end_ = end;
+    loop_.stop();
+  }
+
+  [[nodiscard]] std::pair<rendezvous::Leaving, std::string> goodbye_text(Goodbye why) const {
+    const std::string node = "node " + config_.rendezvous.host_name;
+    switch (why) {
+      case Goodbye::Polite: return {rendezvous::Leaving::Politely, node + " leaves (" + signal_name(state_.stop_signal) + ")"};
+      case Goodbye::StopJob:
+        return {rendezvous::Leaving::StopJob, "stopped by " + signal_name(state_.stop_signal) + " on " + node};
+      case Goodbye::BrokenHost: return {rendezvous::Leaving::BrokenHost, node + " has a process that cannot be killed"};
+    }
+    return {};
+  }
+
+  /// The set may be on the stack (its handler brought us here): it goes on the next turn.
+  void retire_workers() {
+    if (workers_) loop_.post([old = std::shared_ptr<launcher::WorkerSet>(std::move(workers_))]() mutable { old.reset(); });
+  }
+
+  void announce_round() {
+    const World& world = started_.world;
+    if (config_.rendezvous.nnodes_max == 1 && world.round == 0) return;
+    const int last = world.base_rank + world.local_world_size - 1;
+    const std::string ranks = world.local_world_size == 1
+                                  ? "rank " + std::to_string(last)
+                                  : "ranks " + std::to_string(world.base_rank) + "-" + std::to_string(last);
+    say("round " + std::to_string(world.round) + ": " + ranks + " of " + std::to_string(world.world_size) +
+        " here, node " + std::to_string(world.group_rank + 1) + " of " + std::to_string(world.group_world_size) +
+        ", restart " + std::to_string(world.restart_count) + " of " + std::to_string(config_.rendezvous.max_restarts));
+  }
+
+  std::vector<launcher::SpawnSpec> worker_specs() {
+    const World& world = started_.world;
+    std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
+    for (int i = 0; i < world.local_world_size; ++i) {
+      auto& spec = specs[static_cast<std::size_t>(i)];
+      spec.local_rank = i;
+      spec.rank = world.base_rank + i;
+      spec.program = config_.program.path;
+      spec.argv = with_local_rank(config_.program.argv, i);
+      spec.env = worker_env::build(config_.environment, facts(i), world, i);
+      plan_streams(spec);
+    }
+    return specs;
+  }
+
+  worker_env::Facts facts(int local_rank) {
+    worker_env::Facts facts;
+    facts.run_id = config_.rendezvous.run_id;
+    facts.role = config_.rendezvous.role;
+    facts.max_restarts = config_.rendezvous.max_restarts;
+    facts.signals_to_handle = config_.signals_to_handle;
+    facts.usable_cpus = config_.usable_cpus;
+    facts.python = config_.program.python;
+    facts.error_file = error_dir_.path(temporary(), started_.world.round, local_rank);
+    return facts;
+  }
+
+  [[nodiscard]] std::string temporary() const {
+    for (const auto& entry : config_.environment) {
+      if (entry.starts_with("TMPDIR=")) return entry.substr(7);
+    }
+    return {};
+  }
+
+  /// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no stdin.
+  void plan_streams(launcher::SpawnSpec& spec) const {
+    const bool alone = started_.world.local_world_size == 1;
+    spec.null_stdin = !alone;
+    const std::string prefix = alone ? "" : "[rank" + std::to_string(spec.rank) + "]: ";
+    if (!alone) spec.out = {launcher::Sink::Console, prefix, false};
+    if (config_.stderr_inherit) return;
+    const bool terminal = alone && config_.terminal;
+    spec.err = {terminal ? launcher::Sink::Terminal : launcher::Sink::Console, prefix, true};
+  }
+
+  const Config& config_;
+  EventLoop loop_;
+  std::shared_ptr<launcher::Consoles> consoles_ = std::make_shared<launcher::Consoles>(loop_);
+  ErrorDir error_dir_;
+  std::unique_ptr<rendezvous::Member> member_;
+  std::unique_ptr<MasterPort> port_;        ///< of the running round
+  std::unique_ptr<MasterPort> next_port_;   ///< of the round that we are ready for
+  std::unique_ptr<launcher::WorkerSet> workers_;
+  State state_;
+  std::deque<Pending> pending_;
+  Pending current_{};
+  bool draining_ = false;
+  rendezvous::Started started_;
+  std::vector<WorkerEnd> ends_;             ///< by local rank, of the last round
+  std::optional<rendezvous::Closed> closed_;
+  std::optional<End> end_;
+};
+
+}  // namespace
+
+End run(const Config& config) { return Agent(config).run(); }
+
+}  // namespace cxxrun::agent
