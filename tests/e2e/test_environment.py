@@ -30,7 +30,7 @@ class Environment(harness.Case):
 
     def test_three_nodes(self):
         nodes = self.nodes(3)
-        agents = self.run_all([*J3, self.worker, "barrier:met", f"env:{self.dir}", "a b", ][:-1], nodes)
+        agents = self.run_all([*J3, self.worker, "barrier:met", f"env:{self.dir}"], nodes)
         self.assert_codes(agents, 0)
         files = self.worker_files()
         self.assertEqual(sorted(files), [(0, 0), (0, 1), (0, 2)])
