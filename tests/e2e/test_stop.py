@@ -275,9 +275,14 @@ class LeftOver(Base):
     def test_after_sigkill_of_the_agent_proper(self):
         self.after_sigkill(lambda agent: [agent.inner()])
 
-    def test_after_sigkill_of_both(self):
-        self.after_sigkill(lambda agent: [agent.inner(), agent.pid])
-        self.after_sigkill(lambda agent: [agent.pid, *harness.children(agent.pid)])
+    def test_after_sigkill_of_both_by_separate_signals(self):
+        """The workers go. (Helpers in sessions of their own may stay: docs/adr/0002.)"""
+        agent = self.running(["--standalone", "--nproc_per_node", "2"], 2, ["ignore:TERM"])
+        inner = agent.inner()
+        harness.kill(inner)
+        harness.kill(agent.pid)
+        self.assertEqual(agent.code(), 137)
+        self.assert_nothing_left()
 
     def test_after_sigkill_of_the_group(self):
         def group(agent):
