@@ -132,6 +132,7 @@ def sh(*command, check=True, node=None, text=None):
     """Runs a set-up command (ip, nft), on a node if given."""
     if node:
         command = (*node.enter(), *command)
+    command = [str(part) for part in command]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
