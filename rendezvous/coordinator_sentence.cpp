@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "base/time.hpp"
+#include "rendezvous/coordinator.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::size_t kNamesMax = 8;
+
+/// "a, b" of the members for which `wanted` holds; long lists end with "and 12 more".
+template <class Wanted>
+std::string names(const CoordinatorState& state, Wanted wanted) {
+  std::string out;
+  std::size_t count = 0;
+  for (const auto& [id, m] : state.members) {
+    if (!wanted(m) || count++ >= kNamesMax) continue;
+    if (!out.empty()) out += ", ";
+    out += m.hello.host_name.empty() ? "a node" : m.hello.host_name;
+    if (m.suspended) out += " (suspended)";
+  }
+  if (count > kNamesMax) out += " and " + std::to_string(count - kNamesMax) + " more";
+  return out;
+}
+
+std::string left(Time until, Time now) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(std::max(until - now, Time::duration::zero()));
+  return seconds < 1h ? std::to_string(seconds.count()) + " s" : text(Duration(seconds));
+}
+
+std::string gathering(const CoordinatorConfig& config, const CoordinatorState& state, Time now) {
+  const auto there = [](const CoordinatorMember& m) { return m.ready && m.connected; };
+  const auto n = static_cast<int>(std::count_if(state.members.begin(), state.members.end(),
+                                                [&](const auto& entry) { return there(entry.second); }));
+  const bool elastic = config.nnodes_min != config.nnodes_max;
+  std::string out = state.gather_reason.empty() ? "" : state.gather_reason + ": ";
+  out += std::to_string(n) + " of " + std::to_string(config.nnodes_min) +
+         (elastic ? ".." + std::to_string(config.nnodes_max) : "") + " nodes joined";
+  if (n > 0) out += ": " + names(state, there);
+  if (n < config.nnodes_min) {
+    out += "; waiting for " + std::to_string(config.nnodes_min - n) + " more";
+    if (state.gather_deadline != Time::max())
+      out += ", " + left(state.gather_deadline, now) + " left; then: exit 75";
+  } else if (now < state.fence_until) {
+    out +=
+        "; a lost node gets " + left(state.fence_until, now) + " to stop itself, then the next round starts";
+  } else if (state.last_call_until != Time::max()) {
+    out += "; up to " + std::to_string(config.nnodes_max - n) + " more may come, starting in " +
+           left(state.last_call_until, now);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string sentence(const CoordinatorConfig& config, const CoordinatorState& state, Time now) {
+  const auto in_round = [](const CoordinatorMember& m) { return m.in_round; };
+  switch (state.phase) {
+    case Phase::Gathering: return gathering(config, state, now);
+    case Phase::Running: {
+      const std::string done = names(state, [](const CoordinatorMember& m) { return m.in_round && m.done; });
+      return "round " + std::to_string(state.round) + " runs on " + names(state, in_round) +
+             (done.empty() ? "" : "; ended well on " + done);
+    }
+    case Phase::Stopping:
+      return "round " + std::to_string(state.round) + " stops (" + state.stop_reason + "); waiting for " +
+             names(state, [](const CoordinatorMember& m) { return m.in_round && !m.ready; });
+    case Phase::Closed: return "the job has ended: " + state.close->reason;
+  }
+  return "";
+}
+
+}  // namespace cxxrun::rendezvous
