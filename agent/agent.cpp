@@ -304,6 +304,7 @@ class Agent {
 
   std::vector<launcher::SpawnSpec> worker_specs() {
     const World& world = started_.world;
+    const worker_env::Inherited inherited = worker_env::inherit(config_.environment);
     std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
     for (int i = 0; i < world.local_world_size; ++i) {
       auto& spec = specs[static_cast<std::size_t>(i)];
@@ -311,7 +312,7 @@ class Agent {
       spec.rank = world.base_rank + i;
       spec.program = config_.program.path;
       spec.argv = with_local_rank(config_.program.argv, i);
-      spec.env = worker_env::build(config_.environment, facts(i), world, i);
+      spec.env = worker_env::build(inherited, facts(i), world, i);
       plan_streams(spec);
     }
     return specs;
