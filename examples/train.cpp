@@ -41,15 +41,15 @@ using examples::Snapshot;
 using examples::Text;
 
 constexpr const char* kUsage =
-    R"(usage: cxxrun [...] train [--epochs N] [--data FILE] [--snapshot FILE] [--batch N] [--slow MS] [--die-at EPOCH:RANK:HOW]
+    R"(usage: cxxrun [...] train [--epochs N] [--data FILE] [--snapshot FILE] [--batch N] [--slow MS] [--die-at E:R:HOW]
 
   --epochs N     passes over the text (default 6)
   --data FILE    the text to learn (default: data/genesis.txt beside this program)
-  --snapshot F   written by rank 0 after each epoch, and where a new start goes on (default train.snapshot; "" for none)
+  --snapshot F   rank 0 writes it after each epoch, and a new start goes on from it (default train.snapshot; "": none)
   --batch N      characters that a rank guesses in one step (default 256)
   --slow MS      pause in every step, to have time for breaking things by hand
-  --die-at E:R:HOW   in the middle of epoch E, on the first attempt only, rank R ends itself: HOW is an exit code
-                 or a signal (7, SIGKILL, SIGSEGV)
+  --die-at E:R:HOW   in the middle of epoch E, on the first attempt only, rank R ends itself; HOW is an exit code or
+                 a signal (7, SIGKILL, SIGSEGV)
 )";
 
 /// A failure asked for on the command line.

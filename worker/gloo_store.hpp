@@ -28,7 +28,7 @@ namespace cxxrun::worker {
 
 struct GlooOptions {
   std::string name = "gloo";  ///< of the group; unique in a round
-  std::string address;        ///< own address to listen at; empty: local_address(), which peers reach
+  std::string address = "";   ///< own address to listen at; empty: local_address(), which peers reach
   Duration timeout = 30s;     ///< for the connection to all, and of each collective; whole milliseconds
 };
 

@@ -18,7 +18,7 @@ struct StoreOptions {
   /// To connect, and of every call that is given no time of its own.
   Duration timeout = 300s;
   /// In front of every key. Programs that share keys with PyTorch leave it empty.
-  std::string prefix;
+  std::string prefix = "";
 };
 
 /// Connects to the store of this round.
