@@ -2,7 +2,6 @@
 cmake_minimum_required(VERSION 3.25)
 # Every header compiles alone, as the first include of a file.
 # cmake -DSOURCE=<repository> -DCXX=<compiler> -DWORK=<folder> -P check_headers.cmake
-file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 foreach(folder base net store worker_env launcher worker rendezvous agent cli smoke)
   file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/${folder}/*.hpp)
@@ -18,8 +17,12 @@ foreach(folder base net store worker_env launcher worker rendezvous agent cli sm
 endforeach()
 list(JOIN units "\n" text)
 file(WRITE ${WORK}/list "${text}\n")
+find_program(ccache ccache)
+if(NOT ccache)
+  set(ccache "")
+endif()
 execute_process(
-  COMMAND sh -c "xargs -a '${WORK}/list' -P 2 -n 1 '${CXX}' -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I '${SOURCE}'"
+  COMMAND sh -c "xargs -a '${WORK}/list' -P 2 -I UNIT ${ccache} '${CXX}' -std=c++20 -O0 -Wall -Wextra -Werror -I '${SOURCE}' -c UNIT -o UNIT.o"
   RESULT_VARIABLE result)
 if(result)
   message(FATAL_ERROR "a header needs something that it does not include")
