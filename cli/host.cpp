@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/host.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/unique_fd.hpp"
+#include "cli/numbers.hpp"
+
+namespace cxxrun::cli {
+namespace {
+
+constexpr std::size_t kTextBytesMax = 64u << 10;
+
+int cpus_by_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));   // more than 1,024 CPUs
+}
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+/// v2: "150000 100000" or "max 100000".
+std::optional<double> quota_v2(const std::string& directory) {
+  const auto text = read_text(directory + "/cpu.max");
+  if (!text) return std::nullopt;
+  const std::string_view line = first_line(*text);
+  const auto space = line.find(' ');
+  const auto quota = whole_number(line.substr(0, space));
+  const auto period = space == std::string_view::npos ? std::nullopt : whole_number(line.substr(space + 1));
+  if (!quota || !period || *period == 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+std::optional<double> quota_v1(const std::string& directory) {
+  const auto quota_text = read_text(directory + "/cpu.cfs_quota_us");
+  const auto period_text = read_text(directory + "/cpu.cfs_period_us");
+  if (!quota_text || !period_text) return std::nullopt;
+  const auto quota = whole_number(first_line(*quota_text));   // -1: none
+  const auto period = whole_number(first_line(*period_text));
+  if (!quota || !period || *period == 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
+/// The smallest quota of a group and those above it.
+template <class Read>
+std::optional<double> smallest(const std::string& mount, std::string path, Read read) {
+  std::optional<double> least;
+  for (;;) {
+    if (const auto quota = read(mount + path)) least = std::min(least.value_or(*quota), *quota);
+    const auto slash = path.rfind('/');
+    if (slash == std::string::npos || path.empty()) return least;
+    path.resize(slash);
+  }
+}
+
+bool has_controller(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const auto comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) break;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<std::string> read_text(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string out;
+  char chunk[4096];
+  while (out.size() < kTextBytesMax) {
+    const ssize_t n = ::read(file.get(), chunk, sizeof chunk);
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    out.append(chunk, static_cast<std::size_t>(n));
+  }
+  return out;
+}
+
+std::optional<double> cpu_quota(const std::string& root) {
+  const auto groups = read_text(root + "/proc/self/cgroup");
+  if (!groups) return std::nullopt;
+  std::optional<double> least;
+  const auto take = [&](std::optional<double> quota) {
+    if (quota) least = std::min(least.value_or(*quota), *quota);
+  };
+  // Lines "ID:CONTROLLERS:PATH"; v2 has ID 0 and no controllers. In a container with its own view the path is "/".
+  for (std::string_view rest = *groups; !rest.empty();) {
+    const std::string_view line = first_line(rest);
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const auto colon = line.find(':');
+    const auto second = colon == std::string_view::npos ? colon : line.find(':', colon + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view controllers = line.substr(colon + 1, second - colon - 1);
+    std::string path(line.substr(second + 1));
+    if (path == "/") path.clear();
+    if (controllers.empty()) {
+      take(smallest(root + "/sys/fs/cgroup", path, quota_v2));
+    } else if (has_controller(controllers, "cpu")) {
+      take(smallest(root + "/sys/fs/cgroup/cpu", path, quota_v1));
+    }
+  }
+  return least;
+}
+
+int usable_cpus(const std::string& root) {
+  const int cpus = cpus_by_affinity();
+  const auto quota = cpu_quota(root);
+  if (!quota) return cpus;
+  return std::clamp(static_cast<int>(std::ceil(*quota)), 1, cpus);
+}
+
+int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {
+  if (const auto mask = environment("CUDA_VISIBLE_DEVICES")) {
+    int count = 0;
+    std::string_view rest = *mask;
+    while (!rest.empty()) {
+      const auto comma = rest.find(',');
+      std::string_view entry = rest.substr(0, comma);
+      while (entry.starts_with(' ')) entry.remove_prefix(1);
+      if (entry.empty() || entry.starts_with('-')) break;   // CUDA stops at the first entry that is none
+      ++count;
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+    return count;
+  }
+  struct Close { void operator()(DIR* dir) const { ::closedir(dir); } };
+  const std::unique_ptr<DIR, Close> dir(::opendir((root + "/proc/driver/nvidia/gpus").c_str()));
+  if (!dir) return 0;
+  int count = 0;
+  while (const dirent* entry = ::readdir(dir.get())) count += entry->d_name[0] != '.' ? 1 : 0;  // NOLINT(concurrency-mt-unsafe)
+  return count;
+}
+
+}  // namespace cxxrun::cli

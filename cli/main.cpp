@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// cxxrun: plans (every error of usage is found here), then splits into guardian and agent.
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/agent.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/help.hpp"
+#include "cli/host.hpp"
+#include "cli/options.hpp"
+#include "cli/plan.hpp"
+#include "launcher/guardian.hpp"
+#include "launcher/program.hpp"
+#include "launcher/signals.hpp"
+
+extern char** environ;   // NOLINT: POSIX names it
+
+namespace {
+
+using namespace cxxrun;
+
+/// One write, so that lines of several agents on one terminal do not mix.
+void print(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+void say(const std::string& line) { print(STDERR_FILENO, "cxxrun: " + line + "\n"); }
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);   // NOLINT(concurrency-mt-unsafe): there is one thread yet
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+std::string host_name() {
+  char name[256] = "localhost";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/// A random UUID (version 4).
+std::string random_id() {
+  unsigned char bytes[16] = {};
+  [[maybe_unused]] const auto n = ::getrandom(bytes, sizeof bytes, 0);
+  bytes[6] = static_cast<unsigned char>((bytes[6] & 0x0f) | 0x40);
+  bytes[8] = static_cast<unsigned char>((bytes[8] & 0x3f) | 0x80);
+  std::string out;
+  for (int i = 0; i < 16; ++i) {
+    char hex[4];
+    std::snprintf(hex, sizeof hex, "%02x", bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
+    out += hex;
+  }
+  return out;
+}
+
+std::vector<cli::ConfigFile> config_files() {
+  std::vector<cli::ConfigFile> files;
+  std::vector<std::string> paths{"/etc/cxxrun.conf"};
+  if (const auto config = variable("XDG_CONFIG_HOME"); config && !config->empty()) {
+    paths.push_back(*config + "/cxxrun.conf");
+  } else if (const auto home = variable("HOME"); home && !home->empty()) {
+    paths.push_back(*home + "/.config/cxxrun.conf");
+  }
+  for (const auto& path : paths) {
+    if (auto content = cli::read_text(path)) files.push_back({path, std::move(*content)});
+  }
+  return files;
+}
+
+cli::Facts facts() {
+  cli::Facts facts;
+  facts.environment = [](const char* name) { return variable(name); };
+  facts.usable_cpus = [] { return cli::usable_cpus(); };
+  facts.usable_gpus = [] { return cli::usable_gpus([](const char* name) { return variable(name); }); };
+  facts.host_name = host_name;
+  facts.random_id = random_id;
+  facts.read_file = [](const std::string& path) { return cli::read_text(path); };
+  facts.terminal = ::isatty(STDERR_FILENO) == 1;
+  return facts;
+}
+
+/// Finds what runs. 0, or the exit code after having said why not.
+int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
+  launcher::ProgramRequest request;
+  request.name = plan.words[0];
+  request.args.assign(plan.words.begin() + 1, plan.words.end());
+  request.module = plan.module;
+  request.no_python = plan.no_python;
+  const auto found = launcher::resolve_program(
+      request, [](std::string_view name) { return variable(std::string(name).c_str()); }, launcher::real_files());
+  if (const auto* error = std::get_if<launcher::ProgramError>(&found)) {
+    say(error->message);
+    return error->exit_code;
+  }
+  const auto& resolved = std::get<launcher::ResolvedProgram>(found);
+  program = {resolved.path, resolved.argv, resolved.python, request.name};
+  return 0;
+}
+
+/// The agent's whole life, in the process that guard() returned in.
+[[noreturn]] void be_agent(const agent::Config& config) {
+  agent::End end{cli::kInternal, 0};
+  try {
+    end = agent::run(config);
+  } catch (const std::exception& error) {
+    say(std::string("internal error: ") + error.what());
+  }
+  if (end.signo != 0) launcher::die_by_signal(end.signo);
+  ::_exit(end.exit_code);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  auto parsed = cli::parse_options(arguments, [](const char* name) { return variable(name); }, config_files());
+  if (const auto* error = std::get_if<cli::UsageError>(&parsed)) {
+    say(error->message);
+    return cli::kUsage;
+  }
+  const auto& options = std::get<cli::RawOptions>(parsed);
+  if (options.flag(cli::Opt::Help)) return print(STDOUT_FILENO, cli::kHelp), 0;
+  if (options.flag(cli::Opt::Version)) return print(STDOUT_FILENO, cli::kVersion), 0;
+  auto planned = cli::make_plan(options, facts());
+  if (const auto* error = std::get_if<cli::PlanError>(&planned)) {
+    say(error->message);
+    return error->exit_code;
+  }
+  auto& plan = std::get<cli::LaunchPlan>(planned);
+  if (const int code = find_program(plan, plan.config.program); code != 0) return code;
+  for (char** entry = environ; *entry != nullptr; ++entry) plan.config.environment.emplace_back(*entry);
+  for (const auto& note : plan.notes) say(note);
+  auto split = launcher::guard();   // returns in the agent only
+  if (!split) {
+    say(split.error().message);
+    return cli::kInternal;
+  }
+  be_agent(plan.config);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  launcher::OriginalSignals::capture();
+  if (argc == 2) {
+    const std::string_view only = argv[1];
+    if (only == "--help" || only == "-h") return print(STDOUT_FILENO, cli::kHelp), 0;
+    if (only == "--version") return print(STDOUT_FILENO, cli::kVersion), 0;
+  }
+  try {
+    return run(std::vector<std::string>(argv + 1, argv + argc));
+  } catch (const std::exception& error) {
+    say(std::string("internal error: ") + error.what());
+    return cli::kInternal;
+  }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace cxxrun::cli {
+namespace {
+
+UsageError not_yet(const OptionRow& option, const std::string& where) {
+  return {"--" + std::string(option.name) + " is not yet supported" +
+          (where.starts_with("--") || where.starts_with("-") ? std::string() : " (set by " + where + ")")};
+}
+
+/// Option names compare with - and _ equal.
+const OptionRow* find_long(std::string_view name) {
+  const auto same = [&](const OptionRow& option) {
+    return std::equal(name.begin(), name.end(), option.name.begin(), option.name.end(),
+                      [](char a, char b) { return (a == '_' ? '-' : a) == b; });
+  };
+  const auto table = option_table();
+  const auto found = std::find_if(table.begin(), table.end(), same);
+  return found == table.end() ? nullptr : &*found;
+}
+
+const OptionRow* find_letter(char letter) {
+  for (const OptionRow& option : option_table()) {
+    if (option.letter == letter) return &option;
+  }
+  return nullptr;
+}
+
+std::string did_you_mean(std::string_view name) {
+  std::string dashed(name);
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  std::vector<std::string_view> names;
+  for (const OptionRow& option : option_table()) names.push_back(option.name);
+  const auto best = nearest(dashed, names);
+  return best.empty() ? std::string() : "; did you mean --" + std::string(best) + "?";
+}
+
+bool looks_like_number(std::string_view word) {
+  return word.size() > 1 && word[0] == '-' && (word[1] == '.' || (word[1] >= '0' && word[1] <= '9'));
+}
+
+/// The command line up to the program. A small hand: what it may take is in the table.
+class CommandLine {
+ public:
+  CommandLine(std::span<const std::string> arguments, RawOptions& out) : arguments_(arguments), out_(out) {}
+
+  std::optional<UsageError> parse() {
+    while (next_ < arguments_.size()) {
+      const std::string& word = arguments_[next_];
+      if (word == "--") {
+        ++next_;
+        break;
+      }
+      if (word.size() < 2 || word[0] != '-' || looks_like_number(word)) break;
+      ++next_;
+      if (auto error = word[1] == '-' ? long_option(word) : letters(word)) return error;
+    }
+    out_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<UsageError> long_option(const std::string& word) {
+    const auto equals = word.find('=');
+    const std::string_view name = std::string_view(word).substr(2, equals == std::string::npos ? equals : equals - 2);
+    const OptionRow* option = find_long(name);
+    if (option == nullptr) return UsageError{"unknown option --" + std::string(name) + did_you_mean(name)};
+    if (equals != std::string::npos) return take(*option, word.substr(equals + 1));
+    return take(*option, std::nullopt);
+  }
+
+  /// -m, -r 3, -r3, -r=3, -mr3.
+  std::optional<UsageError> letters(const std::string& word) {
+    for (std::size_t i = 1; i < word.size(); ++i) {
+      const OptionRow* option = find_letter(word[i]);
+      if (option == nullptr) return UsageError{"unknown option -" + std::string(1, word[i]) + " in " + word};
+      if (option->kind == Kind::Flag) {
+        if (auto error = take(*option, std::nullopt)) return error;
+        continue;
+      }
+      if (i + 1 == word.size()) return take(*option, std::nullopt);
+      return take(*option, word.substr(word[i + 1] == '=' ? i + 2 : i + 1));
+    }
+    return std::nullopt;
+  }
+
+  std::optional<UsageError> take(const OptionRow& option, std::optional<std::string> value) {
+    const std::string shown = "--" + std::string(option.name);
+    if (option.support == Support::NotYet) return not_yet(option, shown);
+    if (option.kind == Kind::Flag) {
+      if (value) return UsageError{shown + " takes no value"};
+      value = "1";
+    } else if (!value) {
+      if (next_ == arguments_.size()) return UsageError{shown + " needs a value: " + shown + " " + std::string(option.value)};
+      const std::string& word = arguments_[next_];
+      if (word.size() > 1 && word[0] == '-' && !looks_like_number(word)) {
+        return UsageError{shown + " needs a value; if " + word + " is meant, write " + shown + "=" + word};
+      }
+      value = word;
+      ++next_;
+    }
+    out_.given[static_cast<std::size_t>(option.id)] = Given{Source::Flag, std::move(*value), shown};
+    return std::nullopt;
+  }
+
+  std::span<const std::string> arguments_;
+  RawOptions& out_;
+  std::size_t next_ = 0;
+};
+
+/// A flag's text: a decimal number, as torchrun reads it; also true and false.
+std::optional<bool> flag_value(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  long number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (ec != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number != 0;
+}
+
+/// From a variable or a file: sets it unless something stronger did.
+std::optional<UsageError> set_weak(RawOptions& out, const OptionRow& option, Source source, std::string value,
+                                   const std::string& where) {
+  if (option.support == Support::NotYet) {
+    if (option.kind == Kind::Flag && flag_value(value) == false) return std::nullopt;
+    return not_yet(option, where);
+  }
+  if (option.kind == Kind::Flag) {
+    const auto on = flag_value(value);
+    if (!on) return UsageError{where + "=" + value + ": must be 1 or 0"};
+    value = *on ? "1" : "0";
+  }
+  auto& entry = out.given[static_cast<std::size_t>(option.id)];
+  if (!entry || entry->source <= source) entry = Given{source, std::move(value), where};
+  return std::nullopt;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+/// `key = value` lines; # starts a comment line. Keys are the long options.
+std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
+  std::string_view rest = file.content;
+  for (int number = 1; !rest.empty(); ++number) {
+    const auto end = rest.find('\n');
+    const std::string_view line = trimmed(rest.substr(0, end));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (line.empty() || line[0] == '#') continue;
+    const std::string where = file.path + " line " + std::to_string(number);
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) return UsageError{where + ": expected `option = value`"};
+    std::string_view key = trimmed(line.substr(0, equals));
+    if (key.starts_with("--")) key.remove_prefix(2);
+    const OptionRow* option = find_long(key);
+    if (option == nullptr || variable(*option).empty()) {
+      return UsageError{where + ": unknown option " + std::string(key) + did_you_mean(key)};
+    }
+    if (auto error = set_weak(out, *option, Source::File, std::string(trimmed(line.substr(equals + 1))), where)) return error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string RawOptions::text(Opt id) const {
+  const Given* entry = find(id);
+  return entry != nullptr ? entry->value : std::string(row(id).fallback);
+}
+
+bool RawOptions::flag(Opt id) const {
+  const Given* entry = find(id);
+  return entry != nullptr && entry->value == "1";
+}
+
+std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> arguments,
+                                                   const EnvironmentLookup& environment, std::span<const ConfigFile> files) {
+  RawOptions out;
+  if (auto error = CommandLine(arguments, out).parse()) return std::move(*error);
+  for (const ConfigFile& file : files) {
+    if (auto error = read_file(out, file)) return std::move(*error);
+  }
+  for (const OptionRow& option : option_table()) {
+    const std::string name = variable(option);
+    if (name.empty()) continue;
+    if (auto value = environment(name.c_str())) {
+      if (auto error = set_weak(out, option, Source::Variable, std::move(*value), name)) return std::move(*error);
+    }
+  }
+  return out;
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  std::size_t best_distance = word.size() / 3 + 2;   // a third of it wrong: somebody else's word
+  for (const auto candidate : candidates) {
+    std::vector<std::size_t> above(candidate.size() + 1);
+    for (std::size_t j = 0; j < above.size(); ++j) above[j] = j;
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      std::size_t corner = above[0];
+      above[0] = i + 1;
+      for (std::size_t j = 0; j < candidate.size(); ++j) {
+        const std::size_t change = corner + (word[i] == candidate[j] ? 0 : 1);
+        corner = above[j + 1];
+        above[j + 1] = std::min({change, above[j] + 1, above[j + 1] + 1});
+      }
+    }
+    const bool prefix = word.size() >= 3 && candidate.starts_with(word);
+    const std::size_t distance = prefix ? 1 : above.back();
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace cxxrun::cli
