@@ -13,13 +13,14 @@ namespace cxxrun::launcher {
 enum class Sink {
   Inherit,   ///< the agent's own descriptor, unchanged
   Console,   ///< a pipe; the agent writes whole lines with `prefix` to its own stdout or stderr
-  Terminal,  ///< a pseudo-terminal that the agent copies byte by byte: isatty() stays true (one worker, stderr)
+  Terminal,  ///< a pseudo-terminal that the agent copies byte by byte: isatty() stays true (one worker,
+             ///< stderr)
 };
 
 struct StreamPlan {
   Sink sink = Sink::Inherit;
-  std::string prefix;             ///< Console: put before every line; may be empty
-  bool keep_last_words = false;   ///< keep the last lines for the report (not for Inherit)
+  std::string prefix;            ///< Console: put before every line; may be empty
+  bool keep_last_words = false;  ///< keep the last lines for the report (not for Inherit)
 };
 
 /// A descriptor that the worker gets under another number. `from`: ours, 3 or higher, close-on-exec.
@@ -28,16 +29,17 @@ struct FdMap {
   int to = -1;
 };
 
-/// One worker to start. Everything that is not named here is as a plain exec from the same shell would have it.
+/// One worker to start. Everything that is not named here is as a plain exec from the same shell would have
+/// it.
 struct SpawnSpec {
   int local_rank = 0;
-  int rank = 0;                           ///< global, for messages
-  std::string program;                    ///< path for exec, no search
+  int rank = 0;         ///< global, for messages
+  std::string program;  ///< path for exec, no search
   std::vector<std::string> argv;
-  std::vector<std::string> env;           ///< complete, "NAME=value"
-  std::optional<cpu_set_t> cpus;          ///< unset: inherited
-  std::vector<FdMap> fds;                 ///< extra descriptors
-  bool null_stdin = false;                ///< stdin from the null device instead of ours
+  std::vector<std::string> env;   ///< complete, "NAME=value"
+  std::optional<cpu_set_t> cpus;  ///< unset: inherited
+  std::vector<FdMap> fds;         ///< extra descriptors
+  bool null_stdin = false;        ///< stdin from the null device instead of ours
   StreamPlan out;
   StreamPlan err;
 };
