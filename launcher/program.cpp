@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/program.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/unique_fd.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::size_t kHeadBytes = 512;
+constexpr int kCannotExecute = 126;
+constexpr int kNotFound = 127;
+constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
+
+using Kind = FileFacts::Kind;
+using Answer = std::variant<ResolvedProgram, ProgramError>;
+
+bool is_python_name(std::string_view name) { return name.ends_with(".py"); }
+bool is_text(std::string_view head) { return head.find('\0') == std::string_view::npos; }
+
+ResolvedProgram direct(std::string path, const ProgramRequest& request) {
+  ResolvedProgram program{std::move(path), {request.name}, false};
+  program.argv.insert(program.argv.end(), request.args.begin(), request.args.end());
+  return program;
+}
+
+/// The first file of that name in PATH that can be executed, and whether one was found that cannot.
+struct PathSearch {
+  std::string found;
+  std::string not_executable;
+};
+PathSearch search_path(const std::string& name, const std::string& path, const FileProbe& files) {
+  PathSearch result;
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    const std::string folder = end == at ? "." : path.substr(at, end - at);
+    const std::string candidate = folder + "/" + name;
+    const FileFacts facts = files.facts(candidate);
+    if (facts.kind == Kind::File && facts.executable) {
+      result.found = candidate;
+      return result;
+    }
+    if (facts.kind == Kind::File && result.not_executable.empty()) result.not_executable = candidate;
+    at = end + 1;
+  }
+  return result;
+}
+
+/// PYTHON_EXEC, $VIRTUAL_ENV/bin/python, python3, python; the first that is there.
+Answer find_interpreter(const EnvironmentLookup& environment, const std::string& path,
+                        const FileProbe& files) {
+  if (const auto chosen = environment("PYTHON_EXEC"); chosen && !chosen->empty()) {
+    if (chosen->find('/') == std::string::npos) {
+      const PathSearch search = search_path(*chosen, path, files);
+      if (!search.found.empty()) return ResolvedProgram{search.found, {search.found}, true};
+    }
+    const FileFacts facts = files.facts(*chosen);
+    if (facts.kind == Kind::File && facts.executable) return ResolvedProgram{*chosen, {*chosen}, true};
+    return ProgramError{facts.kind == Kind::Missing ? kNotFound : kCannotExecute,
+                        "PYTHON_EXEC=" + *chosen + " is not an executable file"};
+  }
+  if (const auto venv = environment("VIRTUAL_ENV"); venv && !venv->empty()) {
+    const std::string python = *venv + "/bin/python";
+    const FileFacts facts = files.facts(python);
+    if (facts.kind == Kind::File && facts.executable) return ResolvedProgram{python, {python}, true};
+  }
+  for (const char* name : {"python3", "python"}) {
+    const PathSearch search = search_path(name, path, files);
+    if (!search.found.empty()) return ResolvedProgram{search.found, {search.found}, true};
+  }
+  return ProgramError{kNotFound,
+                      "no Python interpreter: neither python3 nor python is in PATH\nset PYTHON_EXEC, "
+                      "activate a virtual environment, or pass --no-python for a native program"};
+}
+
+/// The interpreter with `arguments` and those of the request behind it.
+Answer by_python(const ProgramRequest& request, std::vector<std::string> arguments,
+                 const EnvironmentLookup& environment, const std::string& path, const FileProbe& files) {
+  Answer answer = find_interpreter(environment, path, files);
+  auto* program = std::get_if<ResolvedProgram>(&answer);
+  if (program == nullptr) return answer;
+  program->argv.insert(program->argv.end(), arguments.begin(), arguments.end());
+  program->argv.insert(program->argv.end(), request.args.begin(), request.args.end());
+  return answer;
+}
+
+/// As a shell does with a text file that has an x bit but does not say what reads it.
+ResolvedProgram by_shell(const std::string& path, const ProgramRequest& request) {
+  ResolvedProgram program{"/bin/sh", {"sh", path}, false};
+  program.argv.insert(program.argv.end(), request.args.begin(), request.args.end());
+  return program;
+}
+
+bool names_python(std::string_view head) {
+  const std::string_view first_line = head.substr(0, head.find('\n'));
+  return first_line.find("python") != std::string_view::npos;
+}
+
+ProgramError missing(const ProgramRequest& request, const FileFacts& facts) {
+  if (facts.error != 0 && facts.error != ENOENT && facts.error != ENOTDIR) {
+    return {kCannotExecute, request.name + ": " + std::strerror(facts.error)};
+  }
+  if (request.name.find('/') != std::string::npos) return {kNotFound, request.name + ": no such file"};
+  return {kNotFound, request.name + ": no such file here, and no such program in PATH"};
+}
+
+Answer run_file(const std::string& path, const FileFacts& facts, const ProgramRequest& request,
+                const EnvironmentLookup& environment, const std::string& search, const FileProbe& files) {
+  if (facts.kind == Kind::Directory) {
+    return ProgramError{kCannotExecute,
+                        path + " is a directory\nname the program or script in it, or use -m for a module"};
+  }
+  if (facts.kind == Kind::Other) return ProgramError{kCannotExecute, path + " is not a regular file"};
+  const std::string head = files.head(path);
+  const bool script = head.starts_with("#!");
+  const bool text = facts.readable && is_text(head);
+  if (facts.executable) {
+    // A text without #! is what exec refuses: many file systems show every file as executable.
+    if (!text || script || head.empty()) return direct(path, request);
+    if (request.no_python || !is_python_name(path)) return by_shell(path, request);
+    return by_python(request, {"-u", path}, environment, search, files);
+  }
+  if (!facts.readable)
+    return ProgramError{kCannotExecute, path + ": permission denied (neither readable nor executable)"};
+  if (request.no_python) return ProgramError{kCannotExecute, path + " is not executable\nchmod +x " + path};
+  if (!text)
+    return ProgramError{kCannotExecute, path + " is a binary file that is not executable\nchmod +x " + path};
+  if (script && !names_python(head) && !is_python_name(path)) {
+    const std::string line = head.substr(0, std::min(head.find('\n'), std::size_t{80}));
+    return ProgramError{kCannotExecute, path + " is not executable, and its first line names no Python: " +
+                                            line + "\nchmod +x " + path};
+  }
+  return by_python(request, {"-u", path}, environment, search, files);
+}
+
+}  // namespace
+
+FileProbe real_files() {
+  FileProbe probe;
+  probe.facts = [](const std::string& path) {
+    FileFacts facts;
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) {
+      facts.error = errno;
+      return facts;
+    }
+    facts.kind = S_ISREG(info.st_mode) ? Kind::File : S_ISDIR(info.st_mode) ? Kind::Directory : Kind::Other;
+    facts.executable = ::access(path.c_str(), X_OK) == 0;
+    facts.readable = ::access(path.c_str(), R_OK) == 0;
+    return facts;
+  };
+  probe.head = [](const std::string& path) {
+    std::string head(kHeadBytes, '\0');
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const ssize_t n = fd ? ::read(fd.get(), head.data(), head.size()) : 0;
+    head.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return head;
+  };
+  return probe;
+}
+
+Answer resolve_program(const ProgramRequest& request, const EnvironmentLookup& environment,
+                       const FileProbe& files) {
+  const std::string path = environment("PATH").value_or(kDefaultPath);
+  if (request.module) return by_python(request, {"-u", "-m", request.name}, environment, path, files);
+  if (request.name.empty()) return ProgramError{kNotFound, "the program's name is empty"};
+
+  const FileFacts here = files.facts(request.name);
+  if (request.name.find('/') != std::string::npos) {
+    if (here.kind == Kind::Missing) return missing(request, here);
+    return run_file(request.name, here, request, environment, path, files);
+  }
+  // Without a slash: a script of this folder as torchrun takes it; with --no-python as a shell does, PATH
+  // only.
+  if (here.kind == Kind::File && !request.no_python) {
+    const std::string local = here.executable ? "./" + request.name : request.name;
+    return run_file(local, here, request, environment, path, files);
+  }
+  const PathSearch search = search_path(request.name, path, files);
+  if (!search.found.empty()) {
+    return run_file(search.found, files.facts(search.found), request, environment, path, files);
+  }
+  if (here.kind == Kind::File && !request.no_python) return run_here();
+  if (here.kind == Kind::Directory) return run_file(request.name, here, request, environment, path, files);
+  if (here.kind == Kind::File)
+    return ProgramError{kNotFound,
+                        request.name + ": not in PATH; for the file of this folder write ./" + request.name};
+  if (!search.not_executable.empty())
+    return ProgramError{kCannotExecute, search.not_executable + " is not executable"};
+  return missing(request, here);
+}
+
+}  // namespace cxxrun::launcher
