@@ -176,12 +176,12 @@ Answer resolve_program(const ProgramRequest& request, const EnvironmentLookup& e
     if (here.kind == Kind::Missing) return missing(request, here);
     return run_file(request.name, here, request, environment, path, files);
   }
-  // Without a slash: a script of this folder as torchrun takes it; with --no-python as a shell does, PATH
-  // only.
-  if (here.kind == Kind::File && !request.no_python) {
-    const std::string local = here.executable ? "./" + request.name : request.name;
-    return run_file(local, here, request, environment, path, files);
-  }
+  // Without a slash a script of this folder comes first; a program as a shell finds it, then in this folder.
+  const auto run_here = [&] {
+    return run_file(here.executable ? "./" + request.name : request.name, here, request, environment, path,
+                    files);
+  };
+  if (here.kind == Kind::File && is_python_name(request.name) && !request.no_python) return run_here();
   const PathSearch search = search_path(request.name, path, files);
   if (!search.found.empty()) {
     return run_file(search.found, files.facts(search.found), request, environment, path, files);

@@ -47,8 +47,9 @@ struct FileProbe {
 using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view name)>;
 
 /// Finds what runs: an executable file itself; with `no_python` nothing else; a Python file or other text
-/// without x bit by `python -u`; a module by `python -u -m`. A name without a slash is looked up here first
-/// if it is a file, then in PATH. Interpreter: PYTHON_EXEC, $VIRTUAL_ENV/bin/python, python3, python.
+/// without x bit by `python -u`; a module by `python -u -m`. A name without a slash: a *.py file
+/// of this folder, a program in PATH, any file of this folder (with `no_python`: PATH only). Interpreter:
+/// PYTHON_EXEC, $VIRTUAL_ENV/bin/python, python3, python.
 [[nodiscard]] std::variant<ResolvedProgram, ProgramError> resolve_program(
     const ProgramRequest& request, const EnvironmentLookup& environment, const FileProbe& files);
 
