@@ -47,6 +47,7 @@ constexpr const char* kUsage =
   --data FILE    the text to learn (default: data/genesis.txt beside this program)
   --snapshot F   rank 0 writes it after each epoch, and a new start goes on from it (default train.snapshot; "": none)
   --batch N      characters that a rank guesses in one step (default 256)
+  --patience MS  after a peer has gone: time for the launcher to stop us, before we end with 1 (default 1000)
   --slow MS      pause in every step, to have time for breaking things by hand
   --die-at E:R:HOW   in the middle of epoch E, on the first attempt only, rank R ends itself; HOW is an exit code or
                  a signal (7, SIGKILL, SIGSEGV)
@@ -62,6 +63,7 @@ struct Options {
   int epochs = 6;
   int batch = 256;
   std::chrono::milliseconds slow{0};
+  std::chrono::milliseconds patience{1'000};
   std::string data;
   std::string snapshot = "train.snapshot";
   std::optional<Death> die_at;
@@ -111,10 +113,10 @@ std::string default_data() {
 
 /// Nothing: a sentence was printed, leave with 2.
 std::optional<Options> parse_options(int argc, char** argv) {
-  const option known[] = {{"epochs", 1, nullptr, 'e'},   {"data", 1, nullptr, 'd'},
-                          {"snapshot", 1, nullptr, 's'}, {"batch", 1, nullptr, 'b'},
-                          {"slow", 1, nullptr, 'w'},     {"die-at", 1, nullptr, 'k'},
-                          {"help", 0, nullptr, 'h'},     {nullptr, 0, nullptr, 0}};
+  const option known[] = {
+      {"epochs", 1, nullptr, 'e'}, {"data", 1, nullptr, 'd'}, {"snapshot", 1, nullptr, 's'},
+      {"batch", 1, nullptr, 'b'},  {"slow", 1, nullptr, 'w'}, {"patience", 1, nullptr, 'p'},
+      {"die-at", 1, nullptr, 'k'}, {"help", 0, nullptr, 'h'}, {nullptr, 0, nullptr, 0}};
   Options options;
   bool good = true;
   const auto take = [&](int& into, int low) {
@@ -123,6 +125,7 @@ std::optional<Options> parse_options(int argc, char** argv) {
     good = good && value;
   };
   int slow = 0;
+  int patience = 1'000;
   for (int found = 0; good && (found = ::getopt_long(argc, argv, "", known, nullptr)) != -1;) {
     if (found == 'e')
       take(options.epochs, 1);
@@ -130,6 +133,8 @@ std::optional<Options> parse_options(int argc, char** argv) {
       take(options.batch, 1);
     else if (found == 'w')
       take(slow, 0);
+    else if (found == 'p')
+      take(patience, 0);
     else if (found == 'd')
       options.data = ::optarg;
     else if (found == 's')
@@ -144,6 +149,7 @@ std::optional<Options> parse_options(int argc, char** argv) {
     return std::nullopt;
   }
   options.slow = std::chrono::milliseconds(slow);
+  options.patience = std::chrono::milliseconds(patience);
   if (options.data.empty()) options.data = default_data();
   return options;
 }
@@ -301,6 +307,6 @@ int main(int argc, char** argv) {
     return 1;
   }
   // The launcher of the rank that went away knows more than we do: it will stop us. Give it the time.
-  ::poll(nullptr, 0, 5'000);
+  ::poll(nullptr, 0, static_cast<int>(options->patience.count()));
   return 1;
 }
