@@ -232,7 +232,6 @@ class Agent {
 
   void perform(const ReportFailure&) {
     if (!current_.failure) return;
-    say(headline(*current_.failure));
     member_->failed(*current_.failure);
   }
   void perform(const SayDone&) { member_->done(started_.world.round); }

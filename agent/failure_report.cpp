@@ -103,7 +103,6 @@ std::string failure_report(const rendezvous::Closed& closed, const std::vector<W
     out += "cxxrun: the job failed: " + headline(cause) + " in round " + std::to_string(cause.round) + "\n";
     if (cause.rank >= 0) add_words(out, cause);
     add_others(out, here, cause.rank);
-    if (!closed.reason.empty()) out += "  why it ended: " + printable(closed.reason) + "\n";
   }
   out += "  exit code: " + std::to_string(closed.exit_code) + "\n";
   return out;

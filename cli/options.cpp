@@ -198,7 +198,7 @@ std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> 
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view best;
-  std::size_t best_distance = word.size() / 3 + 2;   // a third of it wrong: somebody else's word
+  std::size_t best_distance = word.size() / 3 + 1;   // a third of it wrong: another word
   for (const auto candidate : candidates) {
     std::vector<std::size_t> above(candidate.size() + 1);
     for (std::size_t j = 0; j < above.size(); ++j) above[j] = j;

@@ -27,7 +27,6 @@ TEST_CASE("report: the culprit first, with its last words, then the others", "[a
         "    loading\n"
         "    boom ?[31m\n"
         "  ranks 0,2 here: stopped by cxxrun (SIGTERM), signal 15 (SIGTERM)\n"
-        "  why it ended: no restart is left\n"
         "  exit code: 3\n");
 }
 
