@@ -20,7 +20,12 @@ struct ServerOptions {
   std::uint16_t port_last = 0;
   std::size_t value_bytes_max = limits::kStoreValueBytesMax;
   std::size_t bytes_max = limits::kStoreBytesMax;          ///< keys and values together
+  bool listening = true;                                   ///< false: no socket of its own, only adopt(); port() is 0
+  Duration handshake_timeout = std::chrono::seconds(30);   ///< from accept to VALIDATE; later silence is allowed for ever
 };
+
+/// Is this something that Server::admit() understands? Errors say what it should be.
+Result<> check_admission(const std::string& rule);
 
 /// The worker store of one round: a TCPStore server (PyTorch 2.x, dialect M) on a thread of its own.
 ///
@@ -37,8 +42,9 @@ class Server {
   virtual ~Server() = default;
 
   [[nodiscard]] virtual std::uint16_t port() const = 0;
-  /// Who may connect besides loopback: numeric addresses, or CIDR prefixes; "any": everybody. Connections that
-  /// came earlier wait, unread, for this call.
+  /// Who may connect besides loopback and this host itself: numeric addresses, or CIDR prefixes; "any": everybody.
+  /// Connections that came earlier wait, unread, for the first call. A later call replaces the list for connections
+  /// to come. A rule that check_admission() refuses is left out, and its sentence goes to OnRefused.
   virtual void admit(std::vector<std::string> addresses) = 0;
   /// Serves a connection that somebody else accepted and read `first` from. Same admission.
   virtual void adopt(UniqueFd socket, std::vector<std::uint8_t> first) = 0;

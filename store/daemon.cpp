@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/daemon.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace cxxrun::store {
+namespace {
+
+constexpr std::size_t kSharedBytes = std::size_t{64} << 10;
+constexpr std::size_t kReplyBatchBytes = std::size_t{64} << 10;   // replies to pipelined requests go out in such pieces
+constexpr std::size_t kReplyBytesKept = std::size_t{1} << 20;
+constexpr int kEventsPerTurnMax = 256;
+constexpr int kAcceptsPerTurnMax = 64;   // those that are accepted get served before the next come
+constexpr std::size_t kReportedMax = 1'024;
+
+// Names of the two descriptors that are no connection.
+constexpr std::uint64_t kListenerId = ~std::uint64_t{0};
+constexpr std::uint64_t kCommandsId = ~std::uint64_t{0} - 1;
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed) {
+    seed = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return seed;
+}
+
+bool add_to(int epoll, int fd, std::uint32_t events, std::uint64_t id) {
+  epoll_event event{.events = events, .data = {.u64 = id}};
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+}  // namespace
+
+Daemon::Daemon(UniqueFd listener, const DaemonOptions& options, Mailbox<Command>& commands,
+               Mailbox<std::string>& refused)
+    : options_(options),
+      commands_(commands),
+      refused_(refused),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      listener_(std::move(listener)),
+      spare_(open_spare()),
+      core_(options.core, random_seed()),
+      shared_(std::make_unique_for_overwrite<char[]>(kSharedBytes)) {
+  if (!epoll_) return;
+  const bool watched = add_to(epoll_.get(), commands_.fd(), EPOLLIN, kCommandsId) &&
+                       (!listener_ || add_to(epoll_.get(), listener_.get(), EPOLLIN, kListenerId));
+  if (!watched) epoll_.reset();
+}
+
+Daemon::~Daemon() = default;
+
+void Daemon::run() {
+  while (!stopped_) turn();
+}
+
+void Daemon::turn() {
+  std::array<epoll_event, kEventsPerTurnMax> events;
+  const int ready = ::epoll_wait(epoll_.get(), events.data(), kEventsPerTurnMax, wait_ms());
+  for (int i = 0; i < ready && !stopped_; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    if (event.data.u64 == kCommandsId) {
+      on_commands();
+    } else if (event.data.u64 == kListenerId) {
+      on_accept();
+    } else {
+      on_ready(*connections_[event.data.u64], event.events);
+    }
+  }
+  if (!handshakes_.empty()) expire_handshakes(std::chrono::steady_clock::now());
+  free_closed();
+}
+
+void Daemon::on_commands() {
+  for (Command& command : commands_.take()) {
+    if (auto* admission = std::get_if<Admission>(&command)) {
+      admit(*admission);
+    } else if (auto* connection = std::get_if<Adopt>(&command)) {
+      adopt(std::move(connection->socket),
+            {reinterpret_cast<const char*>(connection->first.data()), connection->first.size()});
+    } else {
+      stopped_ = true;
+    }
+  }
+}
+
+// --- connections come ---
+
+void Daemon::on_accept() {
+  for (int i = 0; i < kAcceptsPerTurnMax; ++i) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+      adopt(std::move(socket), {});   // the options of the listener were inherited
+    } else if (errno == EMFILE || errno == ENFILE) {
+      shed_connection();
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;
+    }
+  }
+}
+
+/// Without this a client that cannot be accepted would wait for ever, and we would spin. Closed, it tries again.
+void Daemon::shed_connection() {
+  spare_.reset();
+  const UniqueFd shed(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  spare_ = open_spare();
+}
+
+void Daemon::adopt(UniqueFd socket, std::string_view first) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;   // gone already
+  const auto peer = address_bytes(address);
+  if (!peer) return;
+  if (free_ids_.empty()) {
+    free_ids_.push_back(static_cast<ClientId>(connections_.size()));
+    connections_.emplace_back();
+  }
+  const ClientId id = free_ids_.back();
+  auto connection = std::make_unique<Connection>();
+  connection->id = id;
+  connection->serial = ++serial_;
+  connection->peer = *peer;
+  connection->socket = std::move(socket);
+  if (!add_to(epoll_.get(), connection->socket.get(), 0, id)) return;
+  free_ids_.pop_back();
+  Connection& c = *(connections_[id] = std::move(connection));
+  c.input.append(first);
+  if (!account(c)) return;
+  if (admitted(c)) {
+    begin(c);
+  } else if (!admission_ && held_.size() < options_.held_max) {
+    c.stage = Stage::Held;
+    held_.push_back(id);
+  } else {
+    refuse(c);
+  }
+}
+
+/// Whoever speaks from an address of this host is on this host.
+bool Daemon::admitted(const Connection& c) const {
+  if (admission_ ? admission_->allows(c.peer) : Admission().allows(c.peer)) return true;
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(c.socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
+  return address_bytes(address) == c.peer;
+}
+
+void Daemon::admit(const Admission& admission) {
+  admission_ = admission;
+  for (const ClientId id : std::exchange(held_, {})) {
+    Connection& c = *connections_[id];
+    if (admitted(c)) {
+      begin(c);
+    } else {
+      refuse(c);
+    }
+  }
+}
+
+void Daemon::refuse(Connection& c) {
+  if (reported_.size() < kReportedMax && reported_.insert(c.peer).second) refused_.put(text(c.peer));
+  close(c);
+}
+
+void Daemon::begin(Connection& c) {
+  c.stage = Stage::Handshake;
+  ++handshaking_;
+  handshakes_.push_back({std::chrono::steady_clock::now() + options_.handshake_timeout, c.id, c.serial});
+  while (handshaking_ > options_.handshakes_max) {
+    if (!is_over(handshakes_.front())) close(*connections_[handshakes_.front().id]);
+    handshakes_.pop_front();
+  }
+  if (c.stage == Stage::Closed) return;
+  watch(c);
+  if (!c.input.empty()) serve(c, c.input.bytes());
+}
+
+bool Daemon::is_over(const Deadline& deadline) const {
+  const auto& connection = connections_[deadline.id];
+  return connection == nullptr || connection->serial != deadline.serial || connection->stage != Stage::Handshake;
+}
+
+void Daemon::expire_handshakes(Time now) {
+  while (!handshakes_.empty()) {
+    const Deadline& oldest = handshakes_.front();
+    if (!is_over(oldest)) {
+      if (oldest.when > now) return;
+      close(*connections_[oldest.id]);
+    }
+    handshakes_.pop_front();
+  }
+}
+
+int Daemon::wait_ms() const {
+  if (handshakes_.empty()) return -1;
+  const auto left = handshakes_.front().when - std::chrono::steady_clock::now();
+  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+}
+
+// --- connections speak ---
+
+void Daemon::on_ready(Connection& c, std::uint32_t events) {
+  if (c.stage == Stage::Closed) return;
+  if ((events & EPOLLOUT) != 0) on_writable(c);
+  if (c.stage == Stage::Closed) return;
+  const bool ended = (events & (EPOLLERR | EPOLLHUP)) != 0;
+  if (ended && (c.paused || c.stage == Stage::Held)) return close(c);
+  if (!c.paused && (ended || (events & EPOLLIN) != 0)) on_readable(c);
+}
+
+/// Most requests come whole in one segment: read and parsed in a buffer that all connections share, kept nowhere.
+void Daemon::on_readable(Connection& c) {
+  const std::size_t wanted = c.input.empty() ? 0 : c.parser.needed() - std::min(c.parser.needed(), c.input.bytes().size());
+  if (wanted > kSharedBytes) return read_large(c);
+  const ssize_t got = ::recv(c.socket.get(), shared_.get(), kSharedBytes, 0);
+  if (got <= 0) {
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) close(c);
+    return;
+  }
+  const std::string_view bytes(shared_.get(), static_cast<std::size_t>(got));
+  if (c.input.empty()) return serve(c, bytes);
+  c.input.append(bytes);
+  serve(c, c.input.bytes());
+}
+
+/// Room grows with what has really come (at most twofold), not with what a length promises.
+void Daemon::read_large(Connection& c) {
+  const std::size_t have = c.input.bytes().size();
+  c.input.reserve(std::min(c.parser.needed() - have, std::max(have, kSharedBytes)));
+  if (!account(c)) return;
+  const ssize_t got = ::recv(c.socket.get(), c.input.tail(), c.input.room(), 0);
+  if (got <= 0) {
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) close(c);
+    return;
+  }
+  c.input.grew(static_cast<std::size_t>(got));
+  if (c.input.bytes().size() >= c.parser.needed()) serve(c, c.input.bytes());
+}
+
+void Daemon::serve(Connection& c, std::string_view bytes) {
+  std::size_t served = 0;
+  reply_.clear();
+  while (served < bytes.size()) {
+    if (pause_if_slow(c)) break;
+    if (c.stage == Stage::Closed) return;
+    const auto status = c.parser.parse(bytes.substr(served), options_.wire);
+    if (status == RequestParser::Status::NeedMore) break;
+    if (status == RequestParser::Status::Bad || !serve_one(c)) {
+      // What was asked before is answered before the door is shut.
+      if (send_replies(c)) close(c);
+      return;
+    }
+    served += c.parser.size();
+  }
+  keep_rest(c, bytes, served);
+  if (send_replies(c)) watch(c);
+}
+
+/// A client that does not read its replies is not served further. Its requests wait, here and in its own kernel.
+bool Daemon::pause_if_slow(Connection& c) {
+  if (reply_.size() >= kReplyBatchBytes && !send_replies(c)) return false;
+  c.paused = unsent(c) > options_.unsent_pause;
+  return c.paused;
+}
+
+bool Daemon::serve_one(Connection& c) {
+  const Request& request = c.parser.request();
+  if (request.op == Op::Validate) {
+    c.stage = Stage::Open;
+    --handshaking_;
+    return true;
+  }
+  if (core_.apply(c.id, request, reply_) == Core::Verdict::Close) return false;
+  if (!core_.woken().empty()) send_wakes(c);
+  return true;
+}
+
+void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served) {
+  if (!c.input.empty()) {
+    c.input.consume(served);   // `bytes` is the input itself
+  } else if (served < bytes.size()) {
+    c.input.append(bytes.substr(served));
+  } else {
+    return;
+  }
+  account(c);
+}
+
+/// Wakes come before the reply to the request that caused them: those who wait have waited longer.
+void Daemon::send_wakes(const Connection& serving) {
+  for (const ClientId id : core_.woken()) {
+    if (id == serving.id) {
+      reply_.push_back(kStopWaiting);   // behind the replies to its earlier requests
+    } else {
+      wake(*connections_[id]);
+    }
+  }
+  core_.woken().clear();
+}
+
+void Daemon::wake(Connection& c) {
+  if (unsent(c) == 0) {
+    if (::send(c.socket.get(), &kStopWaiting, 1, MSG_NOSIGNAL) == 1) return;
+    if (errno != EAGAIN && errno != EINTR) return close(c);
+  }
+  c.unsent.push_back(kStopWaiting);
+  if (account(c)) watch(c);
+}
+
+/// Sends `reply_`, keeps what does not go. False when the connection is closed now.
+bool Daemon::send_replies(Connection& c) {
+  if (c.stage == Stage::Closed) return false;
+  if (reply_.empty()) return true;
+  std::size_t sent = 0;
+  if (unsent(c) == 0) {
+    const ssize_t went = ::send(c.socket.get(), reply_.data(), reply_.size(), MSG_NOSIGNAL);
+    if (went < 0 && errno != EAGAIN && errno != EINTR) {
+      close(c);
+      return false;
+    }
+    sent = went > 0 ? static_cast<std::size_t>(went) : 0;
+  }
+  if (sent < reply_.size()) {
+    c.unsent.append(reply_, sent);
+    if (!account(c)) return false;
+    watch(c);
+  }
+  reply_.clear();
+  if (reply_.capacity() > kReplyBytesKept) std::string().swap(reply_);
+  return true;
+}
+
+void Daemon::on_writable(Connection& c) {
+  const ssize_t went = ::send(c.socket.get(), c.unsent.data() + c.sent, unsent(c), MSG_NOSIGNAL);
+  if (went < 0) {
+    if (errno != EAGAIN && errno != EINTR) close(c);
+    return;
+  }
+  c.sent += static_cast<std::size_t>(went);
+  if (unsent(c) > 0) return;
+  std::string().swap(c.unsent);
+  c.sent = 0;
+  account(c);
+  const bool was_paused = std::exchange(c.paused, false);
+  watch(c);
+  if (was_paused && !c.input.empty()) serve(c, c.input.bytes());
+}
+
+/// Keeps `buffered_`. False when all clients together hold too much: then the one that asked for more is closed.
+bool Daemon::account(Connection& c) {
+  const std::size_t holds = c.input.capacity() + c.unsent.size();
+  buffered_ += holds;
+  buffered_ -= c.counted;
+  const bool grew = holds > c.counted;
+  c.counted = holds;
+  if (!grew || buffered_ <= options_.buffered_bytes_max) return true;
+  close(c);
+  return false;
+}
+
+void Daemon::watch(Connection& c) {
+  if (c.stage == Stage::Closed || c.stage == Stage::Held) return;
+  const std::uint32_t events = (c.paused ? 0u : EPOLLIN) | (unsent(c) > 0 ? EPOLLOUT : 0u);
+  if (events == c.events) return;
+  c.events = events;
+  epoll_event event{.events = events, .data = {.u64 = c.id}};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, c.socket.get(), &event);
+}
+
+void Daemon::close(Connection& c) {
+  if (c.stage == Stage::Closed) return;
+  if (c.stage == Stage::Handshake) --handshaking_;
+  if (c.stage == Stage::Held) std::erase(held_, c.id);
+  c.stage = Stage::Closed;
+  core_.forget(c.id);
+  buffered_ -= c.counted;
+  c.socket.reset();
+  closed_.push_back(c.id);
+}
+
+void Daemon::free_closed() {
+  for (const ClientId id : closed_) {
+    connections_[id].reset();
+    free_ids_.push_back(id);
+  }
+  closed_.clear();
+}
+
+}  // namespace cxxrun::store
