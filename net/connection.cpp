@@ -9,7 +9,7 @@
 namespace cxxrun::net {
 namespace {
 constexpr std::size_t kReadBytes = 32u << 10;
-constexpr int kReadsPerTurnMax = 8;   // one busy peer must not starve the others
+constexpr int kReadsPerTurnMax = 8;  // one busy peer must not starve the others
 }  // namespace
 
 Connection::Connection(EventLoop& loop, UniqueFd socket, std::size_t frame_bytes_max, Handlers handlers)
@@ -21,17 +21,13 @@ Connection::Connection(EventLoop& loop, UniqueFd socket, std::size_t frame_bytes
   watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
 }
 
-Connection::~Connection() {
-  if (gone_ != nullptr) *gone_ = true;
-}
+Connection::~Connection() { *gone_ = true; }
 
 void Connection::feed(std::string_view bytes) {
   early_ = bytes;
   soon_ = loop_.after(Duration::zero(), [this] {
-    bool gone = false;
-    gone_ = &gone;
-    take(std::exchange(early_, {}), gone);
-    if (!gone) gone_ = nullptr;
+    const auto gone = gone_;
+    take(std::exchange(early_, {}), *gone);
   });
 }
 
@@ -41,41 +37,42 @@ void Connection::on_ready(std::uint32_t events) {
 }
 
 void Connection::read_some() {
-  if (!early_.empty()) return;   // in order: what was read before comes first, in this very turn
+  if (!early_.empty()) return;  // in order: what was read before comes first, in this very turn
   std::array<char, kReadBytes> buffer;
-  bool gone = false;
-  gone_ = &gone;
-  for (int reads = 0; reads < kReadsPerTurnMax && !gone && !ended_; ++reads) {
+  const auto gone = gone_;
+  for (int reads = 0; reads < kReadsPerTurnMax && !*gone && !ended_; ++reads) {
     const ssize_t n = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (n > 0) {
       last_heard_ = EventLoop::now();
-      take({buffer.data(), static_cast<std::size_t>(n)}, gone);
-      if (static_cast<std::size_t>(n) < buffer.size()) continue;   // most likely EAGAIN or the end next
+      take({buffer.data(), static_cast<std::size_t>(n)}, *gone);
+      if (static_cast<std::size_t>(n) < buffer.size()) continue;  // most likely EAGAIN or the end next
     } else if (n == 0) {
       end(EndKind::Fin, "closed by the other side");
     } else if (errno == EAGAIN) {
       break;
     } else if (errno != EINTR) {
       const bool reset = errno == ECONNRESET || errno == EPIPE;
-      end(reset ? EndKind::Reset : EndKind::TimedOut, std::error_code(errno, std::generic_category()).message());
+      end(reset ? EndKind::Reset : EndKind::TimedOut,
+          std::error_code(errno, std::generic_category()).message());
     }
   }
-  if (!gone) gone_ = nullptr;
 }
 
 void Connection::take(std::string_view bytes, const bool& gone) {
   while (!magic_.empty() && !bytes.empty()) {
-    if (bytes.front() != magic_.front()) return end(EndKind::BadFrame, "other first bytes than a rendezvous has");
+    if (bytes.front() != magic_.front())
+      return end(EndKind::BadFrame, "other first bytes than a rendezvous has");
     magic_.erase(0, 1);
     bytes.remove_prefix(1);
   }
   if (bytes.empty()) return;
   reader_.feed(bytes);
+  const auto on_frame = handlers_.on_frame;  // must outlive a handler that destroys this
   while (!gone && !ended_) {
     const auto body = reader_.next();
     if (!body) return end(EndKind::BadFrame, body.error().message);
     if (!*body) return;
-    handlers_.on_frame(**body);
+    on_frame(**body);
   }
 }
 
@@ -85,7 +82,7 @@ void Connection::send_raw(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno != EAGAIN) write_broken_ = true;   // reading will tell how it ended
+      if (n < 0 && errno != EAGAIN) write_broken_ = true;  // reading will tell how it ended
       if (n <= 0) break;
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -129,7 +126,7 @@ void Connection::end(EndKind kind, std::string text) {
   ended_ = true;
   watch_.reset();
   const auto on_end = handlers_.on_end;
-  on_end(End{kind, std::move(text)});   // may destroy this
+  on_end(End{kind, std::move(text)});  // may destroy this
 }
 
 }  // namespace cxxrun::net

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -12,13 +13,14 @@
 
 namespace cxxrun::net {
 
-/// How a connection ended. The first two are the peer's doing, and prove that it (or its host's kernel) was there.
+/// How a connection ended. The first two are the peer's doing, and prove that it (or its host's kernel) was
+/// there.
 enum class EndKind {
-  Fin,        ///< the peer closed
-  Reset,      ///< the peer reset, which is what the death of a process with unread bytes looks like
-  TimedOut,   ///< the network or the peer is gone: nothing came back
-  BadFrame,   ///< the peer sent what is no frame
-  TooSlow,    ///< the peer does not read: more than the send queue holds waits for it
+  Fin,       ///< the peer closed
+  Reset,     ///< the peer reset, which is what the death of a process with unread bytes looks like
+  TimedOut,  ///< the network or the peer is gone: nothing came back
+  BadFrame,  ///< the peer sent what is no frame
+  TooSlow,   ///< the peer does not read: more than the send queue holds waits for it
 };
 
 struct End {
@@ -31,7 +33,7 @@ class Connection {
  public:
   struct Handlers {
     std::function<void(std::string_view body)> on_frame;
-    std::function<void(const End&)> on_end;   ///< once; all frames that came before it were delivered
+    std::function<void(const End&)> on_end;  ///< once; all frames that came before it were delivered
   };
   Connection(EventLoop& loop, UniqueFd socket, std::size_t frame_bytes_max, Handlers handlers);
   Connection(const Connection&) = delete;
@@ -42,7 +44,8 @@ class Connection {
   void set_frame_bytes_max(std::size_t bytes) { reader_.set_frame_bytes_max(bytes); }
   /// Bytes that were read from the socket before; call once, at first. Delivers frames on the next turn.
   void feed(std::string_view bytes);
-  /// Sends one frame. Never blocks; what the kernel does not take waits in a queue of kSendQueueBytesMax bytes.
+  /// Sends one frame. Never blocks; what the kernel does not take waits in a queue of kSendQueueBytesMax
+  /// bytes.
   void send(std::string_view body) { send_raw(frame(body)); }
   void send_raw(std::string_view bytes);
   /// Closes our direction when all was sent; then waits for the peer's end (on_end) as before.
@@ -69,7 +72,8 @@ class Connection {
   bool finishing_ = false;
   bool write_broken_ = false;
   bool ended_ = false;
-  bool* gone_ = nullptr;   ///< set while handlers run, to notice our own destruction
+  std::shared_ptr<bool> gone_ =
+      std::make_shared<bool>(false);  ///< set by the destructor, for a call that is on the stack
   Time last_heard_;
   EventLoop::Watch watch_;
   EventLoop::Timer soon_;

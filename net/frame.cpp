@@ -20,8 +20,8 @@ Result<std::optional<std::string_view>> FrameReader::next() {
   std::size_t size = 0;
   for (std::size_t i = 0; i < kHeaderBytes; ++i) size = size << 8 | static_cast<unsigned char>(left[i]);
   if (size > frame_bytes_max_) {
-    return plain_error("frame of " + std::to_string(size) + " bytes, at most " + std::to_string(frame_bytes_max_) +
-                       " are allowed");
+    return plain_error("frame of " + std::to_string(size) + " bytes, at most " +
+                       std::to_string(frame_bytes_max_) + " are allowed");
   }
   if (left.size() - kHeaderBytes < size) return std::optional<std::string_view>();
   taken_ += kHeaderBytes + size;

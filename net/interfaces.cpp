@@ -15,7 +15,9 @@ bool is_interface(std::string_view wanted, const std::vector<InterfaceAddress>& 
 
 /// Global addresses before link-local ones, IPv4 before IPv6.
 const InterfaceAddress* best(const std::vector<const InterfaceAddress*>& candidates) {
-  const auto cost = [](const InterfaceAddress* a) { return (a->address.link_local() ? 2 : 0) + (a->address.v6 ? 1 : 0); };
+  const auto cost = [](const InterfaceAddress* a) {
+    return (a->address.link_local() ? 2 : 0) + (a->address.v6 ? 1 : 0);
+  };
   const auto it = std::min_element(candidates.begin(), candidates.end(),
                                    [&](const auto* a, const auto* b) { return cost(a) < cost(b); });
   return it == candidates.end() ? nullptr : *it;
@@ -59,14 +61,16 @@ bool local_address_is_name(std::string_view wanted, const std::vector<InterfaceA
 Result<Address> choose_local_address(std::string_view wanted, const std::vector<InterfaceAddress>& own,
                                      const std::vector<Address>& looked_up) {
   const std::string said = "--local-addr " + std::string(wanted);
-  if (const auto address = parse_address(wanted)) return *address;   // also one that NAT maps to us
+  if (const auto address = parse_address(wanted)) return *address;  // also one that NAT maps to us
   std::vector<const InterfaceAddress*> fit;
   const bool slash = wanted.find('/') != std::string_view::npos;
   const auto prefix = parse_prefix(wanted);
   if (slash && !prefix) return plain_error(said + ": not a prefix such as 10.78.0.0/16");
   for (const auto& entry : own) {
-    const bool named = std::any_of(looked_up.begin(), looked_up.end(), [&](const Address& a) { return a == entry.address; });
-    if (prefix ? prefix->contains(entry.address) : (entry.interface == wanted || named)) fit.push_back(&entry);
+    const bool named =
+        std::any_of(looked_up.begin(), looked_up.end(), [&](const Address& a) { return a == entry.address; });
+    if (prefix ? prefix->contains(entry.address) : (entry.interface == wanted || named))
+      fit.push_back(&entry);
   }
   if (const auto* chosen = best(fit)) return chosen->address;
   if (!slash && !looked_up.empty()) return looked_up.front();

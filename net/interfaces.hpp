@@ -21,9 +21,11 @@ struct InterfaceAddress {
 /// Is `address` this host's? All of 127.0.0.0/8 is.
 [[nodiscard]] bool is_own(const Address& address, const std::vector<InterfaceAddress>& own);
 
-/// The address that --local-addr asks for: an address, an interface, a prefix ("10.78.0.0/16"), or a name, which the
-/// caller has looked up (`looked_up`; empty: it is no name, or unknown). Errors name the text and what there is.
-[[nodiscard]] Result<Address> choose_local_address(std::string_view wanted, const std::vector<InterfaceAddress>& own,
+/// The address that --local-addr asks for: an address, an interface, a prefix ("10.78.0.0/16"), or a name,
+/// which the caller has looked up (`looked_up`; empty: it is no name, or unknown). Errors name the text and
+/// what there is.
+[[nodiscard]] Result<Address> choose_local_address(std::string_view wanted,
+                                                   const std::vector<InterfaceAddress>& own,
                                                    const std::vector<Address>& looked_up);
 
 /// True where `wanted` is neither address, interface nor prefix, so that it must be looked up.

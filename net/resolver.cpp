@@ -17,7 +17,7 @@ namespace cxxrun::net {
 namespace {
 
 constexpr std::size_t kAddressesMax = 16;
-constexpr std::size_t kThreadStackBytes = 256u << 10;   // resolvers keep answer buffers on the stack
+constexpr std::size_t kThreadStackBytes = 256u << 10;  // resolvers keep answer buffers on the stack
 
 /// What the thread sends back, as one datagram of a socket pair. Plain data.
 struct Answer {
@@ -41,11 +41,12 @@ void* look_up(void* argument) {
   addrinfo* list = nullptr;
   answer.gai_error = ::getaddrinfo(question->name.c_str(), nullptr, &hints, &list);
   answer.system_error = errno;
-  for (const addrinfo* entry = list; entry != nullptr && answer.count < kAddressesMax; entry = entry->ai_next) {
+  for (const addrinfo* entry = list; entry != nullptr && answer.count < kAddressesMax;
+       entry = entry->ai_next) {
     if (const auto address = address_of(entry->ai_addr)) answer.addresses[answer.count++] = *address;
   }
   if (list != nullptr) ::freeaddrinfo(list);
-  (void)!::send(question->reply, &answer, sizeof answer, MSG_NOSIGNAL);   // nobody there any more: fine
+  (void)!::send(question->reply, &answer, sizeof answer, MSG_NOSIGNAL);  // nobody there any more: fine
   ::close(question->reply);
   return nullptr;
 }
@@ -69,7 +70,8 @@ int start_thread(std::unique_ptr<Question> question) {
 
 }  // namespace
 
-Resolve::Resolve(EventLoop& loop, const std::string& name, Duration limit, Done done) : done_(std::move(done)) {
+Resolve::Resolve(EventLoop& loop, const std::string& name, Duration limit, Done done)
+    : done_(std::move(done)) {
   std::vector<Address> at_once;
   if (const auto numeric = parse_address(name)) at_once = {*numeric};
   if (name == "localhost") at_once = {*parse_address("127.0.0.1"), *parse_address("::1")};
@@ -90,7 +92,8 @@ Resolve::Resolve(EventLoop& loop, const std::string& name, Duration limit, Done 
     return;
   }
   watch_ = loop.watch(answer_.get(), EPOLLIN, [this, name](std::uint32_t) { read_answer(name); });
-  timer_ = loop.after(limit, [this, name] { finish(errno_error(ETIMEDOUT, "cannot resolve '" + name + "'")); });
+  timer_ =
+      loop.after(limit, [this, name] { finish(errno_error(ETIMEDOUT, "cannot resolve '" + name + "'")); });
 }
 
 void Resolve::read_answer(const std::string& name) {
@@ -116,7 +119,7 @@ void Resolve::finish(Result<std::vector<Address>> result) {
   watch_.reset();
   timer_.reset();
   const Done done = std::exchange(done_, nullptr);
-  done(std::move(result));   // may destroy this
+  done(std::move(result));  // may destroy this
 }
 
 }  // namespace cxxrun::net

@@ -11,11 +11,13 @@
 
 namespace cxxrun::net {
 
-/// One look-up of a name: all families in one question. Numeric addresses and "localhost" need neither thread nor network.
+/// One look-up of a name: all families in one question. Numeric addresses and "localhost" need neither thread
+/// nor network.
 ///
-/// `done` is called once, on the loop: addresses in the order to try them, each once, or an error with the resolver's
-/// text. The system's resolver blocks, so it runs on a thread of its own; a look-up that is given up (destruction, or
-/// `limit` is over: ETIMEDOUT) leaves that thread to end by itself, and it holds up neither the loop nor the exit.
+/// `done` is called once, on the loop: addresses in the order to try them, each once, or an error with the
+/// resolver's text. The system's resolver blocks, so it runs on a thread of its own; a look-up that is given
+/// up (destruction, or `limit` is over: ETIMEDOUT) leaves that thread to end by itself, and it holds up
+/// neither the loop nor the exit.
 class Resolve {
  public:
   using Done = std::function<void(Result<std::vector<Address>>)>;

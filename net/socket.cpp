@@ -9,9 +9,11 @@
 namespace cxxrun::net {
 namespace {
 
-constexpr int kBacklog = 4096;   // a whole large job may connect at once; the kernel caps it
+constexpr int kBacklog = 4096;  // a whole large job may connect at once; the kernel caps it
 
-void set_option(int fd, int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); }
+void set_option(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof value);
+}
 
 UniqueFd tcp_socket(bool v6) {
   return UniqueFd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
@@ -28,13 +30,15 @@ std::uint16_t bound_port(int fd) {
 }
 
 Result<Listener> listen_once(const Address& address, bool dual, std::uint16_t port) {
-  const auto doing = "listen on " + (dual || address.unspecified() ? "port " + std::to_string(port) : text(address, port));
+  const auto doing =
+      "listen on " + (dual || address.unspecified() ? "port " + std::to_string(port) : text(address, port));
   UniqueFd fd = tcp_socket(address.v6);
   if (!fd) return errno_error(errno, doing);
   set_option(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.v6) set_option(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, dual ? 0 : 1);
   const auto to = socket_address(address, port);
-  if (::bind(fd.get(), to.get(), to.size) != 0 || ::listen(fd.get(), kBacklog) != 0) return errno_error(errno, doing);
+  if (::bind(fd.get(), to.get(), to.size) != 0 || ::listen(fd.get(), kBacklog) != 0)
+    return errno_error(errno, doing);
   const std::uint16_t got = bound_port(fd.get());
   return Listener{std::move(fd), got};
 }
@@ -43,14 +47,17 @@ Result<Listener> listen_any(std::uint16_t port) {
   Address any6;
   any6.v6 = true;
   auto dual = listen_once(any6, true, port);
-  const bool no_v6 = !dual && (dual.error().code.value() == EAFNOSUPPORT || dual.error().code.value() == EADDRNOTAVAIL);
+  const bool no_v6 =
+      !dual && (dual.error().code.value() == EAFNOSUPPORT || dual.error().code.value() == EADDRNOTAVAIL);
   return no_v6 ? listen_once(Address{}, false, port) : std::move(dual);
 }
 
 }  // namespace
 
 Result<Listener> listen(const std::optional<Address>& address, std::uint16_t first, std::uint16_t last) {
-  const auto once = [&](std::uint16_t port) { return address ? listen_once(*address, false, port) : listen_any(port); };
+  const auto once = [&](std::uint16_t port) {
+    return address ? listen_once(*address, false, port) : listen_any(port);
+  };
   if (last == 0 || last <= first) return once(first);
   for (unsigned port = first; port <= last; ++port) {
     auto got = once(static_cast<std::uint16_t>(port));
@@ -67,8 +74,13 @@ Result<std::optional<UniqueFd>> accept(int listener) {
       return std::optional<UniqueFd>(std::move(fd));
     }
     switch (errno) {
-      case EMFILE: case ENFILE: case ENOBUFS: case ENOMEM: return errno_error(errno, "accept");
-      case EINTR: case ECONNABORTED: case EPROTO: continue;   // that one is gone, the next may wait
+      case EMFILE:
+      case ENFILE:
+      case ENOBUFS:
+      case ENOMEM: return errno_error(errno, "accept");
+      case EINTR:
+      case ECONNABORTED:
+      case EPROTO: continue;  // that one is gone, the next may wait
       default: return std::optional<UniqueFd>();
     }
   }
@@ -123,14 +135,15 @@ void Connect::finish(Result<UniqueFd> result) {
   watch_.reset();
   timer_.reset();
   const Done done = std::exchange(done_, nullptr);
-  done(std::move(result));   // may destroy this
+  done(std::move(result));  // may destroy this
 }
 
 std::string connect_failure_text(int errno_value) {
   switch (errno_value) {
     case ECONNREFUSED: return "refused (nothing listens there yet)";
     case ETIMEDOUT: return "no answer";
-    case EHOSTUNREACH: case ENETUNREACH: return "unreachable";
+    case EHOSTUNREACH:
+    case ENETUNREACH: return "unreachable";
     default: return std::error_code(errno_value, std::generic_category()).message();
   }
 }

@@ -122,6 +122,10 @@ std::optional<wire::Refused> Decider::objection(const event::Joined& e) const {
                                 std::to_string(h.version_major) + ", the job " +
                                 std::to_string(wire::kVersionMajor));
   }
+  if (h.run_id != config_.run_id && s_.phase == Phase::Closed) {
+    return wire::Refused{kRefused, true,
+                         "the port is still held by job '" + config_.run_id + "', which has ended"};
+  }
   if (h.run_id != config_.run_id) {
     return refuse(kRefused, "wrong run id: this node has '" + h.run_id + "', the job at this endpoint has '" +
                                 config_.run_id + "' (--rdzv-id)");
@@ -229,9 +233,9 @@ void Decider::on(const event::Joined& e) {
     return;
   }
   if (s_.phase == Phase::Closed) {
-    CoordinatorMember stranger;
-    stranger.in_round = true;
-    send(e.id, close_for(stranger));
+    wire::Close late = *s_.close;
+    late.late = true;
+    send(e.id, std::move(late));
     actions_.push_back(action::Drop{e.id});
     return;
   }

@@ -40,7 +40,8 @@ class HostedServer final : public CoordinatorServer {
     (void)!::send(mailbox_.get(), &letter, mail::kHeaderBytes, MSG_NOSIGNAL);
   }
   bool receive(mail::Letter& letter) {
-    return ::recv(mailbox_.get(), &letter, sizeof letter, MSG_DONTWAIT) >= static_cast<ssize_t>(mail::kHeaderBytes);
+    return ::recv(mailbox_.get(), &letter, sizeof letter, MSG_DONTWAIT) >=
+           static_cast<ssize_t>(mail::kHeaderBytes);
   }
   /// One letter a turn: the handler may destroy this.
   void read_mail() {
@@ -71,13 +72,16 @@ class HostedServer final : public CoordinatorServer {
 
 }  // namespace
 
-Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(EventLoop& loop, std::vector<net::Listener> listeners,
+Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(EventLoop& loop,
+                                                                    std::vector<net::Listener> listeners,
                                                                     Options options, Handlers handlers) {
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return errno_error(errno, "socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return errno_error(errno, "socketpair");
   UniqueFd ours(pair[0]), theirs(pair[1]);
   const std::string id = random_hex(16);
-  auto server = std::make_unique<HostedServer>(loop, std::move(ours), id, listeners.front().port, std::move(handlers));
+  auto server =
+      std::make_unique<HostedServer>(loop, std::move(ours), id, listeners.front().port, std::move(handlers));
   // Signals belong to the owner's thread.
   sigset_t all, before;
   sigfillset(&all);

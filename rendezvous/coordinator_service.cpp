@@ -13,18 +13,21 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr Duration kAcceptPause = 100ms;       // out of descriptors: some may be free again by then
+constexpr Duration kAcceptPause = 100ms;  // out of descriptors: some may be free again by then
 constexpr Duration kComplainGap = 60s;
-constexpr Duration kFlushLimit = 500ms;        // not closed, and our owner ends: what was said still goes out
+constexpr Duration kFlushLimit = 500ms;  // not closed, and our owner ends: what was said still goes out
 constexpr int kAcceptsPerTurnMax = 64;
 constexpr unsigned char kTlsHandshake = 0x16;
-constexpr unsigned char kStoreOpcodeMax = 0x0f;   // TCPStore begins with an opcode: 0 in today's dialect
+constexpr unsigned char kStoreOpcodeMax = 0x0f;  // TCPStore begins with an opcode: 0 in today's dialect
 
 }  // namespace
 
 CoordinatorService::CoordinatorService(std::string id, UniqueFd mailbox, std::vector<net::Listener> listeners,
                                        CoordinatorServer::Options options)
-    : id_(std::move(id)), mailbox_(std::move(mailbox)), listeners_(std::move(listeners)), options_(std::move(options)) {
+    : id_(std::move(id)),
+      mailbox_(std::move(mailbox)),
+      listeners_(std::move(listeners)),
+      options_(std::move(options)) {
   mail_watch_ = loop_.watch(mailbox_.get(), EPOLLIN, [this](std::uint32_t) { on_mail(); });
   watch_listeners();
 }
@@ -57,10 +60,11 @@ void CoordinatorService::on_mail() {
 /// Our owner is gone: all were told, or nothing more can be said.
 void CoordinatorService::check_end() {
   if (!ending_) return;
-  const bool told = state_.phase == Phase::Closed ? by_member_.empty()
-                                                  : std::all_of(sessions_.begin(), sessions_.end(), [](const auto& s) {
-                                                      return !s.second.connection || s.second.connection->all_sent();
-                                                    });
+  const bool told = state_.phase == Phase::Closed
+                        ? by_member_.empty()
+                        : std::all_of(sessions_.begin(), sessions_.end(), [](const auto& s) {
+                            return !s.second.connection || s.second.connection->all_sent();
+                          });
   if (told) loop_.stop();
 }
 
@@ -89,7 +93,7 @@ void CoordinatorService::admit(UniqueFd socket) {
   session.deadline = loop_.after(limits::kHelloTimeout, [this, id] { forget(id); });
   session.watch = loop_.watch(session.socket.get(), EPOLLIN, [this, id](std::uint32_t) { read_head(id); });
   handshaking_.insert(id);
-  read_head(id);   // most clients have spoken by now
+  read_head(id);  // most clients have spoken by now
 }
 
 void CoordinatorService::forget(SessionId id) {
@@ -139,9 +143,8 @@ void CoordinatorService::answer_http(SessionId id) {
   session.watch.reset();
   session.leaving = true;
   session.connection = std::make_unique<net::Connection>(
-      loop_, std::move(session.socket), 0, net::Connection::Handlers{[](std::string_view) {}, [this, id](const net::End&) {
-        forget(id);
-      }});
+      loop_, std::move(session.socket), 0,
+      net::Connection::Handlers{[](std::string_view) {}, [this, id](const net::End&) { forget(id); }});
   session.connection->send_raw(answer);
   session.connection->finish();
 }
@@ -156,7 +159,8 @@ void CoordinatorService::hand_to_store(SessionId id) {
   session.watch.reset();
   if (!options_.store_clients) {
     complain("a worker store client came to the rendezvous port; the store is at MASTER_ADDR:MASTER_PORT");
-  } else if (::send(mailbox_.get(), &letter, mail::kHeaderBytes + letter.size, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+  } else if (::send(mailbox_.get(), &letter, mail::kHeaderBytes + letter.size, MSG_NOSIGNAL | MSG_DONTWAIT) >
+             0) {
     (void)session.socket.release();
   }
   forget(id);

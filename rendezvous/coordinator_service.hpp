@@ -21,9 +21,9 @@ namespace mail {
 enum class Kind : std::uint32_t { Serve, End, StoreClient, Note };
 struct Letter {
   Kind kind = Kind::End;
-  int fd = -1;                      ///< StoreClient: the socket, which changes hands
+  int fd = -1;  ///< StoreClient: the socket, which changes hands
   std::uint32_t size = 0;
-  std::array<char, 4096> bytes{};   ///< StoreClient: what was read from it; Note: the text
+  std::array<char, 4096> bytes{};  ///< StoreClient: what was read from it; Note: the text
 };
 inline constexpr std::size_t kHeaderBytes = offsetof(Letter, bytes);
 }  // namespace mail
@@ -50,10 +50,10 @@ class CoordinatorService {
     std::string auth_client_nonce;
     std::string auth_server_nonce;
     bool authenticated = false;
-    bool leaving = false;           ///< we said all; the peer's end is expected
-    MemberId member = 0;            ///< 0: not yet
+    bool leaving = false;  ///< we said all; the peer's end is expected
+    MemberId member = 0;   ///< 0: not yet
     Duration silence_max{0};
-    EventLoop::Timer deadline;      ///< of the handshake, or of leaving
+    EventLoop::Timer deadline;  ///< of the handshake, or of leaving
   };
 
   // coordinator_service.cpp: connections

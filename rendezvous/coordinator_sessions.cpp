@@ -11,11 +11,13 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr Duration kGoodbyeLimit = 2s;      // for a peer that does not close its side
+constexpr Duration kGoodbyeLimit = 2s;  // for a peer that does not close its side
 constexpr int kRefused = 69;
 constexpr std::size_t kKeepAlivesPerSecondMax = 500;
 
-std::string view(const net::Address& address, std::uint16_t port) { return net::text(address) + " " + std::to_string(port); }
+std::string view(const net::Address& address, std::uint16_t port) {
+  return net::text(address) + " " + std::to_string(port);
+}
 
 }  // namespace
 
@@ -27,25 +29,28 @@ void CoordinatorService::on_frame(SessionId id, std::string_view body) {
     complain("a client sent a bad message (" + message.error().message + "); closed");
     return refuse(id, session, kRefused, false, "bad message: " + message.error().message);
   }
-  if (!*message) return;   // of a later version
+  if (!*message) return;  // of a later version
   on_message(id, session, **message);
 }
 
 void CoordinatorService::on_message(SessionId id, Session& session, const wire::Message& message) {
   if (session.member != 0) {
     const MemberId member = session.member;
-    if (std::holds_alternative<wire::KeepAlive>(message)) return session.connection->send(wire::encode(wire::KeepAlive{}));
+    if (std::holds_alternative<wire::KeepAlive>(message))
+      return session.connection->send(wire::encode(wire::KeepAlive{}));
     if (const auto* m = std::get_if<wire::Ready>(&message)) return take(event::Ready{member, *m});
     if (const auto* m = std::get_if<wire::Failed>(&message)) return take(event::Failed{member, m->failure});
     if (const auto* m = std::get_if<wire::Done>(&message)) return take(event::Done{member, m->round});
     if (const auto* m = std::get_if<wire::Leave>(&message)) return take(event::Left{member, *m});
     if (const auto* m = std::get_if<wire::Fence>(&message)) return take(event::FencePart{member, *m});
-    if (const auto* m = std::get_if<wire::Suspended>(&message)) return take(event::Suspended{member, m->suspended});
+    if (const auto* m = std::get_if<wire::Suspended>(&message))
+      return take(event::Suspended{member, m->suspended});
     return;
   }
   if (!options_.token.empty() && !session.authenticated && !authenticate(id, session, message)) return;
   if (std::holds_alternative<wire::AuthBegin>(message) && options_.token.empty()) {
-    return refuse(id, session, kRefused, false, "wrong token: this node has one, the job has none (CXXRUN_TOKEN)");
+    return refuse(id, session, kRefused, false,
+                  "wrong token: this node has one, the job has none (CXXRUN_TOKEN)");
   }
   if (std::holds_alternative<wire::Probe>(message)) {
     return session.connection->send(wire::encode(wire::Probed{id_, options_.serving}));
@@ -66,14 +71,16 @@ bool CoordinatorService::authenticate(SessionId id, Session& session, const wire
     }
     return false;
   }
-  if (const auto* answer = std::get_if<wire::Proof>(&message); answer != nullptr && !session.auth_server_nonce.empty()) {
+  if (const auto* answer = std::get_if<wire::Proof>(&message);
+      answer != nullptr && !session.auth_server_nonce.empty()) {
     const auto wanted = client_proof(options_.token, session.auth_client_nonce, session.auth_server_nonce);
     if (wanted && equal_secret(*wanted, answer->proof)) {
       session.authenticated = true;
       return false;
     }
   }
-  refuse(id, session, kRefused, false, "wrong token: the job has another one, or this node has none (CXXRUN_TOKEN)");
+  refuse(id, session, kRefused, false,
+         "wrong token: the job has another one, or this node has none (CXXRUN_TOKEN)");
   return false;
 }
 
@@ -93,7 +100,8 @@ Link CoordinatorService::link_of(const Session& session, const wire::Hello& hell
 }
 
 void CoordinatorService::on_hello(SessionId id, Session& session, const wire::Hello& hello) {
-  if (!options_.serving) return refuse(id, session, kRefused, true, "this node does not know yet whether it is the host");
+  if (!options_.serving)
+    return refuse(id, session, kRefused, true, "this node does not know yet whether it is the host");
   const auto& t = options_.core.timeouts;
   // All members together must not send more than the host can take.
   const auto fair = std::chrono::milliseconds(by_member_.size() * 1000 / kKeepAlivesPerSecondMax);
@@ -103,6 +111,8 @@ void CoordinatorService::on_hello(SessionId id, Session& session, const wire::He
   welcome.hosted = options_.core.hosted;
   welcome.keep_alive_interval_ms = interval.count();
   welcome.keep_alive_max_attempt = t.keep_alive_max_attempt;
+  const Link link = link_of(session, hello);
+  welcome.direct = link.direct && !hello.proxied;
   session.connection->send(wire::encode(welcome));
   session.member = id;
   session.silence_max = interval * t.keep_alive_max_attempt;
@@ -111,7 +121,7 @@ void CoordinatorService::on_hello(SessionId id, Session& session, const wire::He
   handshaking_.erase(id);
   by_member_[id] = id;
   if (!sweep_) sweep_ = loop_.after(t.keep_alive_interval, [this] { sweep(); });
-  take(event::Joined{id, hello, link_of(session, hello)});
+  take(event::Joined{id, hello, link});
 }
 
 void CoordinatorService::on_end(SessionId id, const net::End& end) {
@@ -146,7 +156,8 @@ void CoordinatorService::let_go(SessionId id) {
 void CoordinatorService::take(const CoordinatorEvent& event) {
   auto next = step(options_.core, std::move(state_), event, EventLoop::now());
   state_ = std::move(next.state);
-  tick_ = next.wake_at == Time::max() ? EventLoop::Timer{} : loop_.at(next.wake_at, [this] { take(event::Tick{}); });
+  tick_ = next.wake_at == Time::max() ? EventLoop::Timer{}
+                                      : loop_.at(next.wake_at, [this] { take(event::Tick{}); });
   for (auto& action : next.actions) std::visit([&](auto& a) { perform(a); }, action);
   check_end();
 }
@@ -190,9 +201,11 @@ void CoordinatorService::sweep() {
   }
   for (const MemberId member : silent) {
     take(event::Silent{member});
-    if (const auto it = by_member_.find(member); it != by_member_.end()) let_go(it->second);   // e.g. after the end
+    if (const auto it = by_member_.find(member); it != by_member_.end())
+      let_go(it->second);  // e.g. after the end
   }
-  if (!by_member_.empty()) sweep_ = loop_.after(options_.core.timeouts.keep_alive_interval, [this] { sweep(); });
+  if (!by_member_.empty())
+    sweep_ = loop_.after(options_.core.timeouts.keep_alive_interval, [this] { sweep(); });
 }
 
 }  // namespace cxxrun::rendezvous

@@ -12,11 +12,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDepthMax = 8;
-constexpr std::size_t kTextBytesMax = 4u << 10;        // one sentence
+constexpr std::size_t kTextBytesMax = 4u << 10;  // one sentence
 constexpr std::size_t kNameBytesMax = 256;
-constexpr std::size_t kListMax = 1'024;                // interface addresses, capabilities
-constexpr std::size_t kAdmitMax = 1u << 20;            // every address of every node
-constexpr std::size_t kTracebackBytesMax = 128u << 10; // a longer one loses its middle
+constexpr std::size_t kListMax = 1'024;                 // interface addresses, capabilities
+constexpr std::size_t kAdmitMax = 1u << 20;             // every address of every node
+constexpr std::size_t kTracebackBytesMax = 128u << 10;  // a longer one loses its middle
 constexpr std::int64_t kBig = std::numeric_limits<std::int64_t>::max();
 
 /// A blob may be any bytes, JSON text may not.
@@ -63,7 +63,8 @@ class Fields {
     if (value.size() > bytes_max) return fail(key, "is too long");
     into = value;
   }
-  void strings(const char* key, std::vector<std::string>& into, std::size_t count_max, std::size_t bytes_max) {
+  void strings(const char* key, std::vector<std::string>& into, std::size_t count_max,
+               std::size_t bytes_max) {
     const Json* field = find(key);
     if (field == nullptr) return;
     if (!field->is_array() || field->size() > count_max) return fail(key, "is no list, or too long");
@@ -138,11 +139,19 @@ std::string shortened(const std::string& text, std::size_t bytes_max) {
 }
 
 Json to_json(const Failure& f) {
-  Json out{{"round", f.round}, {"rank", f.rank}, {"local_rank", f.local_rank}, {"group_rank", f.group_rank},
-           {"host", shortened(f.host, kNameBytesMax)}, {"pid", f.pid}, {"message", shortened(f.message, kTextBytesMax)},
-           {"traceback", shortened(f.traceback, kTracebackBytesMax)}, {"own_exception", f.own_exception},
-           {"outside_signal", f.outside_signal}, {"last_words", f.last_words},
-           {"last_words_note", shortened(f.last_words_note, kTextBytesMax)}, {"age_ms", f.age.count()}};
+  Json out{{"round", f.round},
+           {"rank", f.rank},
+           {"local_rank", f.local_rank},
+           {"group_rank", f.group_rank},
+           {"host", shortened(f.host, kNameBytesMax)},
+           {"pid", f.pid},
+           {"message", shortened(f.message, kTextBytesMax)},
+           {"traceback", shortened(f.traceback, kTracebackBytesMax)},
+           {"own_exception", f.own_exception},
+           {"outside_signal", f.outside_signal},
+           {"last_words", f.last_words},
+           {"last_words_note", shortened(f.last_words_note, kTextBytesMax)},
+           {"age_ms", f.age.count()}};
   if (const auto* exited = std::get_if<Exited>(&f.status)) out["exit_code"] = exited->code;
   if (const auto* signaled = std::get_if<Signaled>(&f.status)) {
     out["signal"] = signaled->signo;
@@ -191,10 +200,17 @@ void get_failure(Fields& in, const char* key, std::optional<Failure>& into) {
 }
 
 Json to_json(const World& w) {
-  return {{"round", w.round}, {"group_rank", w.group_rank}, {"group_world_size", w.group_world_size},
-          {"local_world_size", w.local_world_size}, {"base_rank", w.base_rank}, {"world_size", w.world_size},
-          {"base_role_rank", w.base_role_rank}, {"role_world_size", w.role_world_size},
-          {"restart_count", w.restart_count}, {"master_addr", w.master_addr}, {"master_port", w.master_port},
+  return {{"round", w.round},
+          {"group_rank", w.group_rank},
+          {"group_world_size", w.group_world_size},
+          {"local_world_size", w.local_world_size},
+          {"base_rank", w.base_rank},
+          {"world_size", w.world_size},
+          {"base_role_rank", w.base_role_rank},
+          {"role_world_size", w.role_world_size},
+          {"restart_count", w.restart_count},
+          {"master_addr", w.master_addr},
+          {"master_port", w.master_port},
           {"agent_store", w.agent_store}};
 }
 
@@ -232,19 +248,38 @@ std::size_t index_of(const char* const (&names)[N], const std::string& name, std
 // --- messages ---
 
 Json to_json(const Probe&) { return {{"type", "probe"}}; }
-Json to_json(const Probed& m) { return {{"type", "probed"}, {"coordinator", m.coordinator}, {"serving", m.serving}}; }
+Json to_json(const Probed& m) {
+  return {{"type", "probed"}, {"coordinator", m.coordinator}, {"serving", m.serving}};
+}
 Json to_json(const AuthBegin& m) { return {{"type", "auth"}, {"nonce", m.nonce}}; }
 Json to_json(const Challenge& m) { return {{"type", "challenge"}, {"nonce", m.nonce}, {"proof", m.proof}}; }
 Json to_json(const Proof& m) { return {{"type", "proof"}, {"proof", m.proof}}; }
 Json to_json(const Hello& m) {
-  Json out{{"type", "hello"}, {"version_major", m.version_major}, {"version_minor", m.version_minor},
-           {"run_id", m.run_id}, {"incarnation", m.incarnation}, {"host_name", shortened(m.host_name, kNameBytesMax)},
-           {"role", m.role}, {"nnodes_min", m.nnodes_min}, {"nnodes_max", m.nnodes_max},
-           {"local_world_size", m.local_world_size}, {"max_restarts", m.max_restarts}, {"exact_rank", m.exact_rank},
-           {"agent_store", m.agent_store}, {"own_local", m.own_local}, {"own_remote", m.own_remote},
-           {"proxied", m.proxied}, {"advertise", m.advertise}, {"peer_address", m.peer_address},
-           {"interface_addresses", m.interface_addresses}, {"capabilities", m.capabilities}, {"ready", m.ready},
-           {"store_port", m.store_port}, {"epoch", m.epoch}, {"round", m.round}, {"restart_count", m.restart_count},
+  Json out{{"type", "hello"},
+           {"version_major", m.version_major},
+           {"version_minor", m.version_minor},
+           {"run_id", m.run_id},
+           {"incarnation", m.incarnation},
+           {"host_name", shortened(m.host_name, kNameBytesMax)},
+           {"role", m.role},
+           {"nnodes_min", m.nnodes_min},
+           {"nnodes_max", m.nnodes_max},
+           {"local_world_size", m.local_world_size},
+           {"max_restarts", m.max_restarts},
+           {"exact_rank", m.exact_rank},
+           {"agent_store", m.agent_store},
+           {"own_local", m.own_local},
+           {"own_remote", m.own_remote},
+           {"proxied", m.proxied},
+           {"advertise", m.advertise},
+           {"peer_address", m.peer_address},
+           {"interface_addresses", m.interface_addresses},
+           {"capabilities", m.capabilities},
+           {"ready", m.ready},
+           {"store_port", m.store_port},
+           {"epoch", m.epoch},
+           {"round", m.round},
+           {"restart_count", m.restart_count},
            {"running", m.running}};
   if (m.node_rank) out["node_rank"] = *m.node_rank;
   return out;
@@ -253,7 +288,8 @@ Json to_json(const Ready& m) { return {{"type", "ready"}, {"round", m.round}, {"
 Json to_json(const Failed& m) { return {{"type", "failed"}, {"failure", to_json(m.failure)}}; }
 Json to_json(const Done& m) { return {{"type", "done"}, {"round", m.round}}; }
 Json to_json(const Leave& m) {
-  return {{"type", "leave"}, {"why", kLeavings[static_cast<std::size_t>(m.why)]},
+  return {{"type", "leave"},
+          {"why", kLeavings[static_cast<std::size_t>(m.why)]},
           {"sentence", shortened(m.sentence, kTextBytesMax)}};
 }
 Json to_json(const Fence& m) {
@@ -261,29 +297,45 @@ Json to_json(const Fence& m) {
 }
 Json to_json(const Suspended& m) { return {{"type", "suspended"}, {"suspended", m.suspended}}; }
 Json to_json(const Welcome& m) {
-  return {{"type", "welcome"}, {"version_major", m.version_major}, {"version_minor", m.version_minor},
-          {"coordinator", m.coordinator}, {"hosted", m.hosted}, {"keep_alive_interval_ms", m.keep_alive_interval_ms},
+  return {{"type", "welcome"},
+          {"version_major", m.version_major},
+          {"version_minor", m.version_minor},
+          {"coordinator", m.coordinator},
+          {"hosted", m.hosted},
+          {"direct", m.direct},
+          {"keep_alive_interval_ms", m.keep_alive_interval_ms},
           {"keep_alive_max_attempt", m.keep_alive_max_attempt}};
 }
 Json to_json(const Refused& m) {
-  return {{"type", "refused"}, {"exit_code", m.exit_code}, {"retry", m.retry},
+  return {{"type", "refused"},
+          {"exit_code", m.exit_code},
+          {"retry", m.retry},
           {"sentence", shortened(m.sentence, kTextBytesMax)}};
 }
-Json to_json(const Notice& m) { return {{"type", "waiting"}, {"sentence", shortened(m.sentence, kTextBytesMax)}}; }
+Json to_json(const Notice& m) {
+  return {{"type", "waiting"}, {"sentence", shortened(m.sentence, kTextBytesMax)}};
+}
 Json to_json(const Start& m) {
   Json out{{"type", "start"}, {"epoch", m.epoch}, {"round", m.world.round}, {"world", to_json(m.world)}};
   if (!m.admit.empty()) out["admit"] = m.admit;
   return out;
 }
 Json to_json(const Stop& m) {
-  Json out{{"type", "stop"}, {"epoch", m.epoch}, {"round", m.round}, {"reason", shortened(m.reason, kTextBytesMax)}};
+  Json out{{"type", "stop"},
+           {"epoch", m.epoch},
+           {"round", m.round},
+           {"reason", shortened(m.reason, kTextBytesMax)}};
   put_failure(out, "cause", m.cause);
   return out;
 }
 Json to_json(const Close& m) {
-  Json out{{"type", "closed"}, {"epoch", m.epoch}, {"outcome", kOutcomes[static_cast<std::size_t>(m.outcome)]},
-           {"exit_code", m.exit_code}, {"reason", shortened(m.reason, kTextBytesMax)}};
+  Json out{{"type", "closed"},
+           {"epoch", m.epoch},
+           {"outcome", kOutcomes[static_cast<std::size_t>(m.outcome)]},
+           {"exit_code", m.exit_code},
+           {"reason", shortened(m.reason, kTextBytesMax)}};
   put_failure(out, "root_cause", m.root_cause);
+  if (m.late) out["late"] = true;
   return out;
 }
 Json to_json(const Goodbye&) { return {{"type", "goodbye"}}; }
@@ -331,6 +383,7 @@ Welcome read_welcome(Fields& in) {
   in.number("version_minor", m.version_minor, 0, 1'000'000);
   in.string("coordinator", m.coordinator, 64);
   in.boolean("hosted", m.hosted);
+  in.boolean("direct", m.direct);
   in.number("keep_alive_interval_ms", m.keep_alive_interval_ms, 10, 3'600'000);
   in.number("keep_alive_max_attempt", m.keep_alive_max_attempt, 1, 1'000);
   return m;
@@ -353,6 +406,7 @@ Close read_close(Fields& in) {
   in.number("exit_code", m.exit_code, 0, 255);
   in.string("reason", m.reason, 3 * kTextBytesMax);
   get_failure(in, "root_cause", m.root_cause);
+  in.boolean("late", m.late);
   return m;
 }
 

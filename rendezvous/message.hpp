@@ -108,6 +108,7 @@ struct Welcome {
   int version_minor = kVersionMinor;
   std::string coordinator;  ///< random id of the server
   bool hosted = true;       ///< it lives in a member of the job
+  bool direct = true;       ///< both ends see the same addresses: its end is the end of the process
   std::int64_t keep_alive_interval_ms = 1000;
   int keep_alive_max_attempt = 4;
 };
@@ -136,6 +137,7 @@ struct Close {
   int exit_code = 0;
   std::string reason;
   std::optional<Failure> root_cause;
+  bool late = false;  ///< you came after the end: a new job with this run id may come
 };
 struct Goodbye {};  ///< answer to leave
 struct Fenced {

@@ -58,21 +58,25 @@ std::string random_hex(std::size_t bytes) {
 Result<std::string> hmac_sha256(std::string_view key, std::string_view data) {
   static const Crypto crypto = load();
   if (crypto.hmac == nullptr) {
-    return plain_error("a token needs OpenSSL's libcrypto (libcrypto.so.3), which is not there; install libssl3");
+    return plain_error(
+        "a token needs OpenSSL's libcrypto (libcrypto.so.3), which is not there; install libssl3");
   }
   std::array<unsigned char, 64> out{};
   unsigned int bytes = 0;
   if (crypto.hmac(crypto.sha256(), key.data(), static_cast<int>(key.size()),
-                  reinterpret_cast<const unsigned char*>(data.data()), data.size(), out.data(), &bytes) == nullptr) {
+                  reinterpret_cast<const unsigned char*>(data.data()), data.size(), out.data(),
+                  &bytes) == nullptr) {
     return plain_error("libcrypto could not compute an HMAC");
   }
   return hex(out.data(), bytes);
 }
 
-Result<std::string> server_proof(std::string_view token, std::string_view client_nonce, std::string_view server_nonce) {
+Result<std::string> server_proof(std::string_view token, std::string_view client_nonce,
+                                 std::string_view server_nonce) {
   return hmac_sha256(token, joined("server", client_nonce, server_nonce));
 }
-Result<std::string> client_proof(std::string_view token, std::string_view client_nonce, std::string_view server_nonce) {
+Result<std::string> client_proof(std::string_view token, std::string_view client_nonce,
+                                 std::string_view server_nonce) {
   return hmac_sha256(token, joined("agent", client_nonce, server_nonce));
 }
 
