@@ -324,7 +324,7 @@ def compare(ours):
     its worker                            cxxrun:   ended with it
                                           torchrun: {agent['orphan']}
     the job, the line typed again         cxxrun:   went on from the snapshot to the end, exit codes 0
-                                          torchrun: {agent['outcome']}; trained to the end: {'yes' if agent['trained'] else 'no'}
+                                          torchrun: {agent['outcome']}; all ranks trained to the end: {'yes, the orphan too' if agent['trained'] else 'no'}
 """)
 
 
