@@ -174,13 +174,15 @@ class Agent:
 class Case(unittest.TestCase):
     """One test: a directory, nodes and agents of its own, and at the end no process left."""
 
-    leftovers_allowed = False  # a test that leaves processes on purpose sets it
+    maxDiff = None
     worker = WORKER
 
     def run(self, result=None):
-        before = len(result.failures) + len(result.errors) if result is not None else 0
+        result = self.defaultTestResult() if result is None else result
+        before = len(result.failures) + len(result.errors)
+        self._failed = lambda: len(result.failures) + len(result.errors) > before
         super().run(result)
-        if result is not None and len(result.failures) + len(result.errors) > before:
+        if self._failed():
             for agent in self._agents:
                 print(agent.transcript(), file=sys.stderr)
             sys.stderr.flush()
@@ -199,8 +201,7 @@ class Case(unittest.TestCase):
         self.addCleanup(self._clean)
 
     def tearDown(self):
-        failed_already = not getattr(self, "_outcome", None) or not self._outcome.success
-        if not failed_already and not self.leftovers_allowed:
+        if not self._failed():
             self.assert_nothing_left()
 
     def _clean(self):

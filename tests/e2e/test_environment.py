@@ -25,8 +25,7 @@ class Environment(harness.Case):
             "ROLE_NAME": "default", "LOCAL_RANK": "0", "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": port,
             "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "t",
             "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-            "TORCHELASTIC_SIGNALS_TO_HANDLE": DEFAULT_SIGNALS,
-            "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
+            "TORCHELASTIC_SIGNALS_TO_HANDLE": DEFAULT_SIGNALS}  # one worker: OMP_NUM_THREADS is not touched
 
     def test_three_nodes(self):
         nodes = self.nodes(3)
@@ -70,7 +69,7 @@ class Environment(harness.Case):
 
     def test_one_node_four_workers(self):
         agent = self.start(["--standalone", "--nproc-per-node", "4", "--role", "trainer", "--max-restarts", "3",
-                            "--signals-to-handle", "SIGTERM,SIGUSR1", self.worker, f"env:{self.dir}"])
+                            self.worker, f"env:{self.dir}"])
         self.assertEqual(agent.code(), 0)
         files = self.worker_files()
         self.assertEqual(sorted(files), [(0, rank) for rank in range(4)])
@@ -84,7 +83,7 @@ class Environment(harness.Case):
                     "ROLE_NAME": "trainer", "MASTER_ADDR": env["MASTER_ADDR"], "MASTER_PORT": env["MASTER_PORT"],
                     "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "3",
                     "TORCHELASTIC_RUN_ID": env["TORCHELASTIC_RUN_ID"], "TORCHELASTIC_USE_AGENT_STORE": "True",
-                    "TORCHELASTIC_SIGNALS_TO_HANDLE": "SIGTERM,SIGUSR1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+                    "TORCHELASTIC_SIGNALS_TO_HANDLE": DEFAULT_SIGNALS, "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
                     "OMP_NUM_THREADS": str(max(1, cpus // 4))})
                 self.assertIn(env["MASTER_ADDR"], ("127.0.0.1", "localhost", "testhost"))
         self.assertEqual(len({facts["env"]["TORCHELASTIC_RUN_ID"] for facts in files.values()}), 1)

@@ -83,8 +83,8 @@ class Failure(harness.Case):
 
     def test_restarts_are_counted_once_for_the_job(self):
         nodes = self.nodes(2)
-        agents = self.run_all(["--nnodes", "2", *ENDPOINT, "--max-restarts", "1", self.worker, "barrier:b",
-                               f"append:{self.dir}/starts", "[restart=0,rank=0]exit:3", "[restart=1,rank=1]exit:4", "forever"],
+        agents = self.run_all(["--nnodes", "2", *ENDPOINT, "--max-restarts", "1", self.worker,
+                               f"append:{self.dir}/starts", "barrier:b", "[restart=0,rank=0]exit:3", "[restart=1,rank=1]exit:4", "forever"],
                               nodes)
         self.assert_codes(agents, 4)
         self.assertEqual(len((self.dir / "starts").read_text().splitlines()), 4)

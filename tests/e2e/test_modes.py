@@ -41,7 +41,7 @@ class Static(harness.Case):
         good = [self.job(ha, 0, nnodes="3"), self.job(hb, 1, nnodes="3")]
         good[0].wait_for_line("2 of 3")
         bad = self.job(hc, 1, nnodes="3")
-        self.assertEqual(bad.code(), 69)
+        self.assertEqual(bad.code(), 2)
         self.assertRegex(bad.err, r"1.*hb|hb.*1")
         self.assert_codes([*good, self.job(hc, 2, nnodes="3")], 0)
 
@@ -221,8 +221,8 @@ class Execution(harness.Case):
         self.assertEqual(agent.code(), 0)
         self.assertEqual(len(self.worker_files()), 4)
 
-    def test_underscores_and_abbreviations(self):
-        for args in (["--nproc_per_node", "2"], ["--nproc-per-node=2"], ["--nproc-per=2"], ["--nn=1", "--nproc_p=2"], ["--stand", "--nproc_per_node=2"]):
+    def test_both_spellings(self):
+        for args in (["--nproc_per_node", "2"], ["--nproc-per-node=2"]):
             with self.subTest(args):
                 for path in self.dir.glob("env.*"):
                     path.unlink()
