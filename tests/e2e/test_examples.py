@@ -99,8 +99,7 @@ class Train(harness.Case):
                 self.assert_codes(agents, code, seconds=60)
                 host, pid = self.greetings(agents)[1, 0]
                 for agent in agents:
-                    cause = re.search(r"^cxxrun: .*rank (\d+) .*$", agent.err[agent.err.rindex("cxxrun: the job failed"):],
-                                      re.MULTILINE)
+                    cause = re.search(r"^cxxrun: the job failed: rank (\d+) .*$", agent.err, re.MULTILINE)
                     self.assertIsNotNone(cause, agent.err)
                     self.assertEqual(cause[1], "1")
                     for fact in (f"node {host},", f"pid {pid})", reason):
