@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several hosts on one machine: namespaces on two bridges, with faults."""
+import itertools
 import os
 import subprocess
 
@@ -37,6 +38,7 @@ class Network:
 
 class Node:
     """One host: network, host name, hosts file and mounts of its own. `addresses`: "4", "6" or "46"."""
+    _count = itertools.count()
 
     def __init__(self, name, number, directory, addresses="46", second=False):
         self.name, self.number = name, number
@@ -57,7 +59,8 @@ class Node:
         self._connect(addresses, second)
 
     def _connect(self, addresses, second):
-        outer, pid = f"v{self.number}", self.holder.pid
+        self.outer, pid = f"v{next(self._count)}", self.holder.pid  # a name is free only some time after its end
+        outer = self.outer
         sh("ip", "-batch", "-", text=f"""link add {outer} type veth peer name eth0 netns {pid}
             link set {outer} master br0 up
             """ + (f"""link add {outer}b type veth peer name eth1 netns {pid}
@@ -99,7 +102,7 @@ class Node:
         sh("nft", "delete table inet cut", node=self, check=False)
 
     def link(self, up):
-        sh("ip", "link", "set", f"v{self.number}", "up" if up else "down")
+        sh("ip", "link", "set", self.outer, "up" if up else "down")
 
     def dnat(self, address, port, to):
         """As a service address: what this node sends to address:port goes to `to` (address:port) instead."""

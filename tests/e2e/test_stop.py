@@ -44,7 +44,7 @@ class Signals(Base):
         self.assertEqual(agent.code(), 143)
 
     def test_repeated_sigterm_changes_nothing(self):
-        agent = self.running(["--standalone"], 1, [f"count:TERM={self.dir}/heard", f"helper:child={self.dir}/helper"])
+        agent = self.running(["--standalone"], 1, [f"count:TERM={self.dir}/heard"])
         worker = self.worker_files()[0, 0]["pid"]
         agent.signal(signal.SIGTERM)
         harness.wait_until("worker hears SIGTERM", lambda: self.count("heard") == 1)
