@@ -28,6 +28,13 @@ sigset_t pipe_signal() {
   return set;
 }
 
+/// The signal that came with EPIPE: blocked, it would wait for the mask to be restored, and end us then.
+void take_pipe_signal() {
+  const sigset_t set = pipe_signal();
+  const timespec at_once{};
+  ::sigtimedwait(&set, nullptr, &at_once);
+}
+
 bool same_file(int a, int b) {
   struct stat first {};
   struct stat second {};
@@ -77,6 +84,7 @@ bool Console::write_some() {
   } else if (n < 0 && errno == EAGAIN) {
     return false;
   } else if (n < 0 && errno != EINTR) {
+    if (errno == EPIPE) take_pipe_signal();
     gone_ = true;  // EPIPE, EIO (terminal hung up), ENOSPC: our workers go on all the same
   }
   return true;
