@@ -151,7 +151,8 @@ class BadBytes(harness.Case):
                 try:
                     for byte in b"CXR1\x00\x00\x00\x10":
                         s.sendall(bytes([byte]))
-                    self.assertEqual(s.recv(100), b"")  # cut off by the other side: the limit of the hello
+                    while s.recv(100):  # its greeting, then cut off: the limit of the hello
+                        pass
                 except ConnectionError:
                     pass
         self.finish(agents)
