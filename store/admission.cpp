@@ -21,11 +21,14 @@ AddressBytes mapped(const in_addr& address) {
   return bytes;
 }
 
-bool is_mapped(const AddressBytes& address) { return std::equal(kMapped.begin(), kMapped.end(), address.begin()); }
+bool is_mapped(const AddressBytes& address) {
+  return std::equal(kMapped.begin(), kMapped.end(), address.begin());
+}
 
 bool is_loopback(const AddressBytes& address) {
   if (is_mapped(address)) return address[kMapped.size()] == 127;
-  return std::all_of(address.begin(), address.end() - 1, [](std::uint8_t b) { return b == 0; }) && address[15] == 1;
+  return std::all_of(address.begin(), address.end() - 1, [](std::uint8_t b) { return b == 0; }) &&
+         address[15] == 1;
 }
 
 bool same_bits(const AddressBytes& a, const AddressBytes& b, int bits) {
@@ -83,7 +86,8 @@ Result<> Admission::add(const std::string& rule) {
     const std::string bits = rule.substr(slash + 1);
     const int bits_max = is_v4 ? 32 : 128;
     const auto [end, error] = std::from_chars(bits.data(), bits.data() + bits.size(), prefix.bits);
-    if (error != std::errc{} || end != bits.data() + bits.size() || prefix.bits < 0 || prefix.bits > bits_max) {
+    if (error != std::errc{} || end != bits.data() + bits.size() || prefix.bits < 0 ||
+        prefix.bits > bits_max) {
       return plain_error("'" + rule + "': the prefix length must be 0.." + std::to_string(bits_max));
     }
     if (is_v4) prefix.bits += kMappedBits;

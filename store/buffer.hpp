@@ -25,15 +25,17 @@ class Buffer {
     const std::size_t capacity = size_ + more;
     void* data = std::realloc(data_.get(), capacity);
     if (data == nullptr) throw std::bad_alloc();
-    (void)data_.release();   // realloc has freed or kept it
+    (void)data_.release();  // realloc has freed or kept it
     data_.reset(static_cast<char*>(data));
     capacity_ = capacity;
   }
   void grew(std::size_t bytes) { size_ += bytes; }
   void append(std::string_view bytes) {
     if (bytes.empty()) return;
-    // Exact while small: an incomplete request costs what has arrived. Then in proportion, so that copies stay few.
-    if (room() < bytes.size()) reserve(bytes.size() > size_ / 2 || size_ < kExactBytes ? bytes.size() : size_ / 2);
+    // Exact while small: an incomplete request costs what has arrived. Then in proportion, so that copies
+    // stay few.
+    if (room() < bytes.size())
+      reserve(bytes.size() > size_ / 2 || size_ < kExactBytes ? bytes.size() : size_ / 2);
     std::memcpy(tail(), bytes.data(), bytes.size());
     size_ += bytes.size();
   }

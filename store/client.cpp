@@ -44,7 +44,9 @@ bool poll_until(int fd, short events, Time deadline) {
   while (true) {
     const Duration left = deadline - now();
     pollfd poll_fd{.fd = fd, .events = events, .revents = 0};
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(std::clamp(left, Duration::zero(), Duration(1h))).count();
+    const auto ms =
+        std::chrono::ceil<std::chrono::milliseconds>(std::clamp(left, Duration::zero(), Duration(1h)))
+            .count();
     const int ready = ::poll(&poll_fd, 1, static_cast<int>(ms));
     if (ready > 0) return true;
     if (ready == 0 && left <= Duration::zero()) return false;
@@ -80,7 +82,8 @@ Result<Addresses> resolve(const std::string& host, std::uint16_t port) {
   addrinfo* list = nullptr;
   const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (rc != 0) {
-    return Error{std::make_error_code(std::errc::host_unreachable), std::string("resolve: ") + ::gai_strerror(rc)};
+    return Error{std::make_error_code(std::errc::host_unreachable),
+                 std::string("resolve: ") + ::gai_strerror(rc)};
   }
   return Addresses(list);
 }
@@ -109,8 +112,8 @@ Result<Client> Client::connect(const std::string& host, std::uint16_t port, Clie
     if (now() + pause >= give_up) break;
     std::this_thread::sleep_for(pause);
   }
-  return timed_out("no store at " + host + " port " + std::to_string(port) + " within " + text(options.timeout) + " (" +
-                   last_error + ")");
+  return timed_out("no store at " + host + " port " + std::to_string(port) + " within " +
+                   text(options.timeout) + " (" + last_error + ")");
 }
 
 /// The echo proves that a store is there: a connection that only was accepted proves nothing.
@@ -209,7 +212,8 @@ Result<> Client::read(char* to, std::size_t bytes, Time until) {
 
 Result<std::int64_t> Client::read_i64(Time until) {
   std::int64_t value = 0;
-  if (auto got = read(reinterpret_cast<char*>(&value), sizeof value, until); !got) return std::move(got).error();
+  if (auto got = read(reinterpret_cast<char*>(&value), sizeof value, until); !got)
+    return std::move(got).error();
   return value;
 }
 
@@ -246,8 +250,8 @@ Result<std::int64_t> Client::ask_i64() {
   return read_i64(until);
 }
 
-/// The answer to a WAIT or BARRIER. At the deadline the wait is taken back, so that the connection stays in step; if it
-/// ended in that very moment it has succeeded.
+/// The answer to a WAIT or BARRIER. At the deadline the wait is taken back, so that the connection stays in
+/// step; if it ended in that very moment it has succeeded.
 Result<> Client::await(std::string_view what, Time until) {
   if (input_read_ == input_.size()) {
     auto more = fill(until);
@@ -292,7 +296,8 @@ Result<std::int64_t> Client::add(std::string_view key, std::int64_t delta) {
   return ask_i64();
 }
 
-Result<std::string> Client::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+Result<std::string> Client::compare_set(std::string_view key, std::string_view expected,
+                                        std::string_view desired) {
   begin(Op::CompareSet);
   put_key(key);
   put_string(request_, expected);
@@ -400,7 +405,7 @@ Result<> Client::queue_push(std::string_view name, std::string_view data) {
 
 Result<std::string> Client::queue_pop(std::string_view name, std::optional<Duration> timeout) {
   const Time until = deadline(timeout);
-  while (true) {   // another consumer may have been faster between the wait and the pop
+  while (true) {  // another consumer may have been faster between the wait and the pop
     if (auto there = wait({std::string(name)}, until - now()); !there) return std::move(there).error();
     begin(Op::QueuePop);
     put_key(name);

@@ -8,7 +8,8 @@
 namespace cxxrun::store {
 namespace {
 
-/// What holding something costs besides its bytes: node, bucket, allocator. Keeps a million one-byte keys honest.
+/// What holding something costs besides its bytes: node, bucket, allocator. Keeps a million one-byte keys
+/// honest.
 constexpr std::size_t kEntryCost = 176;
 constexpr std::size_t kElementCost = 64;
 constexpr std::size_t kWaitCost = 40;
@@ -19,7 +20,8 @@ constexpr std::size_t kDigitsMax = 24;
 /// Vectors of waits are given back when the last wait ends and they have grown beyond this.
 constexpr std::size_t kWaitNodesKept = 16'384;
 
-/// A counter's text as C++'s stoll reads it: white space, a sign, digits; the rest is ignored. Nothing: not a number.
+/// A counter's text as C++'s stoll reads it: white space, a sign, digits; the rest is ignored. Nothing: not a
+/// number.
 std::optional<std::int64_t> parse_counter(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
   if (start == std::string_view::npos) return std::nullopt;
@@ -52,7 +54,8 @@ Core::Verdict Core::apply(ClientId client, const Request& request, std::string& 
     case Op::CompareSet: return compare_set(request, reply);
     case Op::Get: {
       const Entry* entry = find(request.string(0));
-      put_string(reply, entry != nullptr && entry->exists ? std::string_view(entry->value) : std::string_view());
+      put_string(reply,
+                 entry != nullptr && entry->exists ? std::string_view(entry->value) : std::string_view());
       return Verdict::Served;
     }
     case Op::Add:
@@ -168,7 +171,7 @@ Core::Verdict Core::append(std::string_view key, std::string_view data) {
 }
 
 Core::Verdict Core::multi_set(const Request& request) {
-  std::size_t bytes = 0;   // all or nothing: asked for before the first is written
+  std::size_t bytes = 0;  // all or nothing: asked for before the first is written
   for (std::size_t i = 0; i < request.strings; ++i) bytes += request.string(i).size();
   if (!room_for(bytes + request.strings / 2 * kEntryCost)) return close("the store is full");
   for (std::size_t i = 0; i + 1 < request.strings; i += 2) {
@@ -248,7 +251,8 @@ void Core::queue_pop(std::string_view key, std::string& reply) {
 // --- waits ---
 
 Core::Verdict Core::wait(ClientId client, const Request& request, std::string& reply) {
-  if (client < clients_.size() && clients_[client].waits > 0) return close("a second wait before the first ended");
+  if (client < clients_.size() && clients_[client].waits > 0)
+    return close("a second wait before the first ended");
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < request.strings; ++i) {
     const Entry* entry = find(request.string(i));
@@ -267,7 +271,8 @@ Core::Verdict Core::wait(ClientId client, const Request& request, std::string& r
 }
 
 Core::Verdict Core::barrier(ClientId client, const Request& request, std::string& reply) {
-  if (client < clients_.size() && clients_[client].waits > 0) return close("a second wait before the first ended");
+  if (client < clients_.size() && clients_[client].waits > 0)
+    return close("a second wait before the first ended");
   const std::string_view key = request.string(0);
   // Room for the wait is asked for first: an arrival that is counted but cannot wait would be half a barrier.
   if (!room_for(2 * kEntryCost + key.size() + kDigitsMax + kWaitCost)) return close("the store is full");
@@ -330,7 +335,8 @@ bool Core::end_wait(std::uint32_t index) {
   Client& owner = clients_[node.client];
   (node.slot_previous != kNone ? nodes_[node.slot_previous].slot_next : entry.first_wait) = node.slot_next;
   (node.slot_next != kNone ? nodes_[node.slot_next].slot_previous : entry.last_wait) = node.slot_previous;
-  (node.client_previous != kNone ? nodes_[node.client_previous].client_next : owner.first_wait) = node.client_next;
+  (node.client_previous != kNone ? nodes_[node.client_previous].client_next : owner.first_wait) =
+      node.client_next;
   if (node.client_next != kNone) nodes_[node.client_next].client_previous = node.client_previous;
   nodes_[index].slot_next = free_node_;
   free_node_ = index;
@@ -349,8 +355,8 @@ void Core::wake_all(Slot& slot) {
   }
 }
 
-/// One element wakes one client: the oldest whose last missing name this is. Older ones with more names to wait for
-/// have seen it all the same, as with a key that is set and deleted.
+/// One element wakes one client: the oldest whose last missing name this is. Older ones with more names to
+/// wait for have seen it all the same, as with a key that is set and deleted.
 void Core::wake_one(Slot& slot) {
   while (slot.second.first_wait != kNone) {
     const ClientId client = nodes_[slot.second.first_wait].client;

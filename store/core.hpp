@@ -20,27 +20,30 @@ namespace cxxrun::store {
 using ClientId = std::uint32_t;
 
 struct CoreLimits {
-  /// Everything that peers make us keep: keys, values, queue elements, waits, and what each of them costs to hold.
+  /// Everything that peers make us keep: keys, values, queue elements, waits, and what each of them costs to
+  /// hold.
   std::size_t bytes_max = limits::kStoreBytesMax;
-  std::size_t reply_bytes_max = limits::kStoreBytesMax;   ///< of one MULTI_GET or LIST_KEYS
+  std::size_t reply_bytes_max = limits::kStoreBytesMax;  ///< of one MULTI_GET or LIST_KEYS
 };
 
 /// The map of one store and who waits for what. Pure: no I/O, no clock.
 ///
-/// Every request is atomic. Departures from PyTorch's servers, all of them defects there: COMPARE_SET wakes waiters
-/// exactly when it wrote; a queue's wake ends the wait it answered; a non-empty queue counts as present in a WAIT.
+/// Every request is atomic. Departures from PyTorch's servers, all of them defects there: COMPARE_SET wakes
+/// waiters exactly when it wrote; a queue's wake ends the wait it answered; a non-empty queue counts as
+/// present in a WAIT.
 class Core {
  public:
   enum class Verdict {
     Served,
-    Close,   ///< the protocol has no other way to refuse; the store is unchanged. why() says it
+    Close,  ///< the protocol has no other way to refuse; the store is unchanged. why() says it
   };
 
   /// `hash_seed`: random in a server.
   explicit Core(const CoreLimits& limits, std::uint64_t hash_seed = 0);
 
-  /// Executes one request of `client` and appends its reply, if it has one now, to `reply`. Clients whose wait it ended
-  /// are added to woken(), in the order in which they are to get their byte; `client` itself may be among them.
+  /// Executes one request of `client` and appends its reply, if it has one now, to `reply`. Clients whose
+  /// wait it ended are added to woken(), in the order in which they are to get their byte; `client` itself
+  /// may be among them.
   Verdict apply(ClientId client, const Request& request, std::string& reply);
 
   /// Each gets one kStopWaiting. The caller empties it.
@@ -51,8 +54,8 @@ class Core {
 
   [[nodiscard]] const char* why() const { return why_; }
   [[nodiscard]] std::size_t keys() const { return keys_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }      ///< as counted against bytes_max
-  [[nodiscard]] std::size_t waits() const { return waits_; }      ///< names that clients wait for, with repeats
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  ///< as counted against bytes_max
+  [[nodiscard]] std::size_t waits() const { return waits_; }  ///< names that clients wait for, with repeats
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
@@ -64,7 +67,7 @@ class Core {
     std::unique_ptr<Queue> queue;      // null or not empty
     std::uint32_t first_wait = kNone;  // oldest waiter
     std::uint32_t last_wait = kNone;
-    bool exists = false;               // `value` is one
+    bool exists = false;  // `value` is one
     [[nodiscard]] bool present() const { return exists || queue != nullptr; }
   };
   using Map = std::unordered_map<std::string, Entry, KeyHash, std::equal_to<>>;
@@ -79,7 +82,7 @@ class Core {
   };
   struct Client {
     std::uint32_t first_wait = kNone;
-    std::uint32_t waits = 0;           // names still missing; 0: waits for nothing
+    std::uint32_t waits = 0;  // names still missing; 0: waits for nothing
   };
 
   Verdict close(const char* why) {

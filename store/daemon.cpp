@@ -16,10 +16,11 @@ namespace cxxrun::store {
 namespace {
 
 constexpr std::size_t kSharedBytes = std::size_t{64} << 10;
-constexpr std::size_t kReplyBatchBytes = std::size_t{64} << 10;   // replies to pipelined requests go out in such pieces
+constexpr std::size_t kReplyBatchBytes = std::size_t{64}
+                                         << 10;  // replies to pipelined requests go out in such pieces
 constexpr std::size_t kReplyBytesKept = std::size_t{1} << 20;
 constexpr int kEventsPerTurnMax = 256;
-constexpr int kAcceptsPerTurnMax = 64;   // those that are accepted get served before the next come
+constexpr int kAcceptsPerTurnMax = 64;  // those that are accepted get served before the next come
 constexpr std::size_t kReportedMax = 1'024;
 
 // Names of the two descriptors that are no connection.
@@ -101,7 +102,7 @@ void Daemon::on_accept() {
   for (int i = 0; i < kAcceptsPerTurnMax; ++i) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      adopt(std::move(socket), {});   // the options of the listener were inherited
+      adopt(std::move(socket), {});  // the options of the listener were inherited
     } else if (errno == EMFILE || errno == ENFILE) {
       shed_connection();
     } else if (errno != EINTR && errno != ECONNABORTED) {
@@ -110,7 +111,8 @@ void Daemon::on_accept() {
   }
 }
 
-/// Without this a client that cannot be accepted would wait for ever, and we would spin. Closed, it tries again.
+/// Without this a client that cannot be accepted would wait for ever, and we would spin. Closed, it tries
+/// again.
 void Daemon::shed_connection() {
   spare_.reset();
   const UniqueFd shed(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -120,7 +122,7 @@ void Daemon::shed_connection() {
 void Daemon::adopt(UniqueFd socket, std::string_view first) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;   // gone already
+  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;  // gone already
   const auto peer = address_bytes(address);
   if (!peer) return;
   if (free_ids_.empty()) {
@@ -189,7 +191,8 @@ void Daemon::begin(Connection& c) {
 
 bool Daemon::is_over(const Deadline& deadline) const {
   const auto& connection = connections_[deadline.id];
-  return connection == nullptr || connection->serial != deadline.serial || connection->stage != Stage::Handshake;
+  return connection == nullptr || connection->serial != deadline.serial ||
+         connection->stage != Stage::Handshake;
 }
 
 void Daemon::expire_handshakes(Time now) {
@@ -206,7 +209,8 @@ void Daemon::expire_handshakes(Time now) {
 int Daemon::wait_ms() const {
   if (handshakes_.empty()) return -1;
   const auto left = handshakes_.front().when - std::chrono::steady_clock::now();
-  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  return static_cast<int>(
+      std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
 // --- connections speak ---
@@ -220,9 +224,11 @@ void Daemon::on_ready(Connection& c, std::uint32_t events) {
   if (!c.paused && (ended || (events & EPOLLIN) != 0)) on_readable(c);
 }
 
-/// Most requests come whole in one segment: read and parsed in a buffer that all connections share, kept nowhere.
+/// Most requests come whole in one segment: read and parsed in a buffer that all connections share, kept
+/// nowhere.
 void Daemon::on_readable(Connection& c) {
-  const std::size_t wanted = c.input.empty() ? 0 : c.parser.needed() - std::min(c.parser.needed(), c.input.bytes().size());
+  const std::size_t wanted =
+      c.input.empty() ? 0 : c.parser.needed() - std::min(c.parser.needed(), c.input.bytes().size());
   if (wanted > kSharedBytes) return read_large(c);
   const ssize_t got = ::recv(c.socket.get(), shared_.get(), kSharedBytes, 0);
   if (got <= 0) {
@@ -268,7 +274,8 @@ void Daemon::serve(Connection& c, std::string_view bytes) {
   if (send_replies(c)) watch(c);
 }
 
-/// A client that does not read its replies is not served further. Its requests wait, here and in its own kernel.
+/// A client that does not read its replies is not served further. Its requests wait, here and in its own
+/// kernel.
 bool Daemon::pause_if_slow(Connection& c) {
   if (reply_.size() >= kReplyBatchBytes && !send_replies(c)) return false;
   c.paused = unsent(c) > options_.unsent_pause;
@@ -289,7 +296,7 @@ bool Daemon::serve_one(Connection& c) {
 
 void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served) {
   if (!c.input.empty()) {
-    c.input.consume(served);   // `bytes` is the input itself
+    c.input.consume(served);  // `bytes` is the input itself
   } else if (served < bytes.size()) {
     c.input.append(bytes.substr(served));
   } else {
@@ -302,7 +309,7 @@ void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served
 void Daemon::send_wakes(const Connection& serving) {
   for (const ClientId id : core_.woken()) {
     if (id == serving.id) {
-      reply_.push_back(kStopWaiting);   // behind the replies to its earlier requests
+      reply_.push_back(kStopWaiting);  // behind the replies to its earlier requests
     } else {
       wake(*connections_[id]);
     }
@@ -358,7 +365,8 @@ void Daemon::on_writable(Connection& c) {
   if (was_paused && !c.input.empty()) serve(c, c.input.bytes());
 }
 
-/// Keeps `buffered_`. False when all clients together hold too much: then the one that asked for more is closed.
+/// Keeps `buffered_`. False when all clients together hold too much: then the one that asked for more is
+/// closed.
 bool Daemon::account(Connection& c) {
   const std::size_t holds = c.input.capacity() + c.unsent.size();
   buffered_ += holds;

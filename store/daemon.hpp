@@ -25,11 +25,13 @@ namespace cxxrun::store {
 struct DaemonOptions {
   WireLimits wire;
   CoreLimits core;
-  Duration handshake_timeout = 30s;              ///< from accept to a complete VALIDATE
-  std::size_t handshakes_max = 8'192;            ///< unfinished ones; beyond, the oldest is closed
-  std::size_t held_max = 1'024;                  ///< connections that wait for the first admission; beyond: closed
-  std::size_t unsent_pause = std::size_t{256} << 10;   ///< a client with more unread replies is not served until it reads
-  std::size_t buffered_bytes_max = limits::kStoreBytesMax;   ///< unread replies and incomplete requests of all clients
+  Duration handshake_timeout = 30s;    ///< from accept to a complete VALIDATE
+  std::size_t handshakes_max = 8'192;  ///< unfinished ones; beyond, the oldest is closed
+  std::size_t held_max = 1'024;        ///< connections that wait for the first admission; beyond: closed
+  std::size_t unsent_pause = std::size_t{256}
+                             << 10;  ///< a client with more unread replies is not served until it reads
+  std::size_t buffered_bytes_max =
+      limits::kStoreBytesMax;  ///< unread replies and incomplete requests of all clients
 };
 
 /// What the owner tells the thread.
@@ -42,12 +44,13 @@ using Command = std::variant<Stop, Admission, Adopt>;
 
 /// The store's thread: every connection, and the map. Talks to its owner by mail only.
 ///
-/// Waits on epoll itself instead of an EventLoop: with thousands of equal clients a table of connections costs half
-/// of what a handler object for each does, and there is nothing else on this thread.
+/// Waits on epoll itself instead of an EventLoop: with thousands of equal clients a table of connections
+/// costs half of what a handler object for each does, and there is nothing else on this thread.
 class Daemon {
  public:
   /// `listener`: listening and non-blocking, or none. The mailboxes outlive the daemon.
-  Daemon(UniqueFd listener, const DaemonOptions& options, Mailbox<Command>& commands, Mailbox<std::string>& refused);
+  Daemon(UniqueFd listener, const DaemonOptions& options, Mailbox<Command>& commands,
+         Mailbox<std::string>& refused);
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
   ~Daemon();
@@ -59,24 +62,24 @@ class Daemon {
 
  private:
   enum class Stage {
-    Held,        // waits for the first admission, unread
-    Handshake,   // no complete VALIDATE yet
+    Held,       // waits for the first admission, unread
+    Handshake,  // no complete VALIDATE yet
     Open,
-    Closed,      // freed at the end of the turn: events of this turn may still name it
+    Closed,  // freed at the end of the turn: events of this turn may still name it
   };
   struct Connection {
     ClientId id = 0;
     Stage stage = Stage::Handshake;
-    bool paused = false;             // too much unsent: not read, not served
-    std::uint32_t events = 0;        // what epoll watches for
-    std::uint64_t serial = 0;        // ids are used again, serials never
+    bool paused = false;       // too much unsent: not read, not served
+    std::uint32_t events = 0;  // what epoll watches for
+    std::uint64_t serial = 0;  // ids are used again, serials never
     UniqueFd socket;
     AddressBytes peer{};
     RequestParser parser;
-    Buffer input;                    // an incomplete request, or what waits while paused
+    Buffer input;  // an incomplete request, or what waits while paused
     std::string unsent;
-    std::size_t sent = 0;            // bytes of `unsent` that have gone
-    std::size_t counted = 0;         // its part of `buffered_`
+    std::size_t sent = 0;     // bytes of `unsent` that have gone
+    std::size_t counted = 0;  // its part of `buffered_`
   };
   struct Deadline {
     Time when;
@@ -97,7 +100,8 @@ class Daemon {
   void on_ready(Connection& connection, std::uint32_t events);
   void on_readable(Connection& connection);
   void read_large(Connection& connection);
-  /// Serves complete requests of `bytes` and keeps the rest. `bytes`: the connection's input or the shared buffer.
+  /// Serves complete requests of `bytes` and keeps the rest. `bytes`: the connection's input or the shared
+  /// buffer.
   void serve(Connection& connection, std::string_view bytes);
   bool serve_one(Connection& connection);
   bool pause_if_slow(Connection& connection);
@@ -120,16 +124,16 @@ class Daemon {
   Mailbox<std::string>& refused_;
   UniqueFd epoll_;
   UniqueFd listener_;
-  UniqueFd spare_;                   // given up to accept and close when there is no descriptor left
+  UniqueFd spare_;  // given up to accept and close when there is no descriptor left
   Core core_;
   std::optional<Admission> admission_;
-  std::vector<std::unique_ptr<Connection>> connections_;   // by ClientId
+  std::vector<std::unique_ptr<Connection>> connections_;  // by ClientId
   std::vector<ClientId> free_ids_;
-  std::vector<ClientId> closed_;     // of this turn
+  std::vector<ClientId> closed_;  // of this turn
   std::vector<ClientId> held_;
   std::deque<Deadline> handshakes_;  // oldest first; those that are over are skipped
   std::size_t handshaking_ = 0;
-  std::size_t buffered_ = 0;         // bytes in all inputs and unsents
+  std::size_t buffered_ = 0;  // bytes in all inputs and unsents
   std::uint64_t serial_ = 0;
   std::set<AddressBytes> reported_;  // refused addresses that the owner was told
   std::unique_ptr<char[]> shared_;   // where most requests are read and parsed in place

@@ -26,7 +26,7 @@ struct KeyHash {
 
  private:
   __extension__ using Wide = unsigned __int128;
-  static constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15u;   // 2^64 / golden ratio: bits well spread
+  static constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio: bits well spread
 
   static std::uint64_t load(const char* at, std::size_t bytes) noexcept {
     std::uint64_t value = 0;

@@ -30,10 +30,12 @@ class Mailbox {
   /// Any thread.
   void put(T value) {
     Node* node = new Node{std::move(value), head_.load(std::memory_order_relaxed)};
-    while (!head_.compare_exchange_weak(node->next, node, std::memory_order_release, std::memory_order_relaxed)) {
+    while (!head_.compare_exchange_weak(node->next, node, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
     }
     const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(event_.get(), &one, sizeof one);   // full: it is readable anyway
+    [[maybe_unused]] const auto written =
+        ::write(event_.get(), &one, sizeof one);  // full: it is readable anyway
   }
 
   /// The receiver: everything put so far, oldest first.

@@ -25,7 +25,9 @@ constexpr int kKeepAliveCount = 4;
 
 /// Set on the listening socket: what it accepts inherits them.
 void set_options(int fd) {
-  const auto set = [fd](int level, int name, int value) { ::setsockopt(fd, level, name, &value, sizeof value); };
+  const auto set = [fd](int level, int name, int value) {
+    ::setsockopt(fd, level, name, &value, sizeof value);
+  };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdleS);
@@ -51,11 +53,12 @@ UniqueFd listen_on(std::uint16_t port, int& error) {
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     set_options(fd.get());
-    const int bound = family == AF_INET6 ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof v6)
-                                         : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
+    const int bound = family == AF_INET6
+                          ? ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&v6), sizeof v6)
+                          : ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&v4), sizeof v4);
     if (bound == 0 && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
     error = errno;
-    if (error == EADDRINUSE) break;   // taken is taken, in every family
+    if (error == EADDRINUSE) break;  // taken is taken, in every family
   }
   return {};
 }
@@ -64,7 +67,7 @@ std::uint16_t port_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  sockaddr_in v4{};   // the port lies at the same place in both families
+  sockaddr_in v4{};  // the port lies at the same place in both families
   std::memcpy(&v4, &address, sizeof v4);
   return ntohs(v4.sin_port);
 }
@@ -75,9 +78,9 @@ class ThreadedServer final : public Server {
       : loop_(loop), on_refused_(std::move(on_refused)), listener_(std::move(listener)) {
     daemon_options_.wire.value_bytes_max = options.value_bytes_max;
     // One COMPARE_SET of the longest values must fit; offsets within a request are 32 bit.
-    daemon_options_.wire.request_bytes_max =
-        std::min<std::size_t>(std::max(daemon_options_.wire.request_bytes_max, 2 * options.value_bytes_max + (64u << 10)),
-                              0xffffffffu);
+    daemon_options_.wire.request_bytes_max = std::min<std::size_t>(
+        std::max(daemon_options_.wire.request_bytes_max, 2 * options.value_bytes_max + (64u << 10)),
+        0xffffffffu);
     daemon_options_.core.bytes_max = options.bytes_max;
     daemon_options_.core.reply_bytes_max = options.bytes_max;
     daemon_options_.buffered_bytes_max = options.bytes_max;
@@ -126,7 +129,8 @@ class ThreadedServer final : public Server {
     std::thread thread;
   };
 
-  /// Without descriptors or memory for a thread the store cannot serve: it stops listening, clients see "refused".
+  /// Without descriptors or memory for a thread the store cannot serve: it stops listening, clients see
+  /// "refused".
   void start() {
     first_connection_.reset();
     auto running = std::make_unique<Running>();
@@ -169,7 +173,8 @@ class ThreadedServer final : public Server {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::listen(EventLoop& loop, const ServerOptions& options, OnRefused on_refused) {
+Result<std::unique_ptr<Server>> Server::listen(EventLoop& loop, const ServerOptions& options,
+                                               OnRefused on_refused) {
   UniqueFd listener;
   if (options.listening) {
     int error = 0;
@@ -177,10 +182,10 @@ Result<std::unique_ptr<Server>> Server::listen(EventLoop& loop, const ServerOpti
       listener = listen_on(static_cast<std::uint16_t>(port), error);
     }
     if (!listener) {
-      const std::string ports = options.port_first == options.port_last
-                                    ? "port " + std::to_string(options.port_first)
-                                    : "ports " + std::to_string(options.port_first) + "-" +
-                                          std::to_string(options.port_last);
+      const std::string ports =
+          options.port_first == options.port_last
+              ? "port " + std::to_string(options.port_first)
+              : "ports " + std::to_string(options.port_first) + "-" + std::to_string(options.port_last);
       return errno_error(error != 0 ? error : EINVAL, "worker store: cannot listen on " + ports);
     }
   }

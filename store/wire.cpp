@@ -8,36 +8,37 @@
 namespace cxxrun::store {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the protocol is little-endian and so is every reader here");
+static_assert(std::endian::native == std::endian::little,
+              "the protocol is little-endian and so is every reader here");
 
 /// What follows an opcode: a count if the strings are many, then strings, then a number.
 struct Shape {
-  std::uint8_t strings;        // without a count: all of them; with one: per item
+  std::uint8_t strings;  // without a count: all of them; with one: per item
   bool counted;
   std::uint8_t number_bytes;
-  std::uint8_t values;         // bit i: string i (of an item) is a value, else a key
+  std::uint8_t values;  // bit i: string i (of an item) is a value, else a key
 };
 
 constexpr std::array<Shape, kOpCount> kShapes{{
-    {0, false, 4, 0},       // VALIDATE
-    {2, false, 0, 0b010},   // SET
-    {3, false, 0, 0b110},   // COMPARE_SET
-    {1, false, 0, 0},       // GET
-    {1, false, 8, 0},       // ADD
-    {1, true, 0, 0},        // CHECK
-    {1, true, 0, 0},        // WAIT
-    {0, false, 0, 0},       // GETNUMKEYS
-    {1, false, 0, 0},       // DELETE_KEY
-    {2, false, 0, 0b010},   // APPEND
-    {1, true, 0, 0},        // MULTI_GET
-    {2, true, 0, 0b010},    // MULTI_SET
-    {0, false, 0, 0},       // CANCEL_WAIT
-    {0, false, 4, 0},       // PING
-    {2, false, 0, 0b010},   // QUEUE_PUSH
-    {1, false, 0, 0},       // QUEUE_POP
-    {1, false, 0, 0},       // QUEUE_LEN
-    {0, false, 0, 0},       // LIST_KEYS
-    {1, false, 8, 0},       // BARRIER
+    {0, false, 4, 0},      // VALIDATE
+    {2, false, 0, 0b010},  // SET
+    {3, false, 0, 0b110},  // COMPARE_SET
+    {1, false, 0, 0},      // GET
+    {1, false, 8, 0},      // ADD
+    {1, true, 0, 0},       // CHECK
+    {1, true, 0, 0},       // WAIT
+    {0, false, 0, 0},      // GETNUMKEYS
+    {1, false, 0, 0},      // DELETE_KEY
+    {2, false, 0, 0b010},  // APPEND
+    {1, true, 0, 0},       // MULTI_GET
+    {2, true, 0, 0b010},   // MULTI_SET
+    {0, false, 0, 0},      // CANCEL_WAIT
+    {0, false, 4, 0},      // PING
+    {2, false, 0, 0b010},  // QUEUE_PUSH
+    {1, false, 0, 0},      // QUEUE_POP
+    {1, false, 0, 0},      // QUEUE_LEN
+    {0, false, 0, 0},      // LIST_KEYS
+    {1, false, 8, 0},      // BARRIER
 }};
 
 /// A connection keeps room for this many strings between requests; more is given back.
@@ -101,7 +102,8 @@ RequestParser::Status RequestParser::validate(std::string_view bytes) {
   std::array<char, 5> expected{static_cast<char>(Op::Validate)};
   std::memcpy(expected.data() + 1, &kValidateMagic, sizeof kValidateMagic);
   const std::size_t there = std::min(bytes.size(), expected.size());
-  if (there > 0 && std::memcmp(bytes.data(), expected.data(), there) != 0) return bad("no TCPStore handshake");
+  if (there > 0 && std::memcmp(bytes.data(), expected.data(), there) != 0)
+    return bad("no TCPStore handshake");
   if (there < expected.size()) return need(expected.size());
   request_.op = Op::Validate;
   strings_left_ = 0;

@@ -12,9 +12,9 @@
 
 /// The TCPStore protocol of PyTorch 2.2 and later ("dialect M"): bytes of requests and replies, no I/O.
 ///
-/// A request is one opcode byte and its arguments, back to back; a reply has no header. Integers are little-endian, a
-/// string is a u64 length and its bytes. The older dialects (before 2.2) have no handshake and other opcodes: their
-/// first bytes are no VALIDATE, so such a client is closed like any stranger.
+/// A request is one opcode byte and its arguments, back to back; a reply has no header. Integers are
+/// little-endian, a string is a u64 length and its bytes. The older dialects (before 2.2) have no handshake
+/// and other opcodes: their first bytes are no VALIDATE, so such a client is closed like any stranger.
 namespace cxxrun::store {
 
 enum class Op : std::uint8_t {
@@ -43,14 +43,15 @@ inline constexpr std::size_t kOpCount = 19;
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
 /// One-byte replies.
-inline constexpr char kReady = 0, kNotReady = 1;          // CHECK
-inline constexpr char kStopWaiting = 0, kCanceled = 1;    // WAIT and BARRIER; CANCEL_WAIT
+inline constexpr char kReady = 0, kNotReady = 1;        // CHECK
+inline constexpr char kStopWaiting = 0, kCanceled = 1;  // WAIT and BARRIER; CANCEL_WAIT
 
-/// The largest things that a peer may send. All are checked as soon as the length is there, before its bytes are.
+/// The largest things that a peer may send. All are checked as soon as the length is there, before its bytes
+/// are.
 struct WireLimits {
   std::size_t key_bytes_max = limits::kStoreKeyBytesMax;
   std::size_t value_bytes_max = limits::kStoreValueBytesMax;
-  std::size_t keys_max = limits::kStoreKeysPerRequestMax;   ///< of one CHECK, WAIT, MULTI_GET or MULTI_SET
+  std::size_t keys_max = limits::kStoreKeysPerRequestMax;  ///< of one CHECK, WAIT, MULTI_GET or MULTI_SET
   /// One request altogether. Only requests of many keys or values can reach it.
   std::size_t request_bytes_max = std::size_t{128} << 20;
 };
@@ -59,8 +60,8 @@ struct WireLimits {
 class Request {
  public:
   Op op = Op::Validate;
-  std::uint64_t number = 0;      ///< ADD: delta; BARRIER: world size (both signed, same bits); PING: nonce
-  std::size_t strings = 0;       ///< how many: keys, or keys and values in turn
+  std::uint64_t number = 0;  ///< ADD: delta; BARRIER: world size (both signed, same bits); PING: nonce
+  std::size_t strings = 0;   ///< how many: keys, or keys and values in turn
 
   [[nodiscard]] std::string_view string(std::size_t i) const {
     const Piece& piece = pieces_[i];
@@ -78,14 +79,14 @@ class Request {
   const Piece* pieces_ = nullptr;
 };
 
-/// Cuts one connection's bytes into requests. Remembers how far it came, so a request that arrives in many pieces
-/// is read once; holds no bytes itself.
+/// Cuts one connection's bytes into requests. Remembers how far it came, so a request that arrives in many
+/// pieces is read once; holds no bytes itself.
 class RequestParser {
  public:
   enum class Status {
-    NeedMore,   ///< call again when more bytes are there
-    Ready,      ///< request() and size() are valid until the next call
-    Bad,        ///< close the connection: why()
+    NeedMore,  ///< call again when more bytes are there
+    Ready,     ///< request() and size() are valid until the next call
+    Bad,       ///< close the connection: why()
   };
 
   /// `bytes`: from the first byte of the current request on; on a call after NeedMore the same bytes (perhaps
@@ -93,7 +94,7 @@ class RequestParser {
   Status parse(std::string_view bytes, const WireLimits& limits);
 
   [[nodiscard]] const Request& request() const { return request_; }
-  [[nodiscard]] std::size_t size() const { return cursor_; }   ///< bytes of the request
+  [[nodiscard]] std::size_t size() const { return cursor_; }  ///< bytes of the request
   /// After NeedMore: how long the bytes must be at least before there is progress.
   [[nodiscard]] std::size_t needed() const { return needed_; }
   [[nodiscard]] const char* why() const { return why_; }
@@ -118,8 +119,8 @@ class RequestParser {
   std::size_t cursor_ = 0;
   std::size_t needed_ = 0;
   std::size_t strings_left_ = 0;
-  bool finished_ = true;      // the next call begins a request
-  bool counted_ = false;      // the count in front of the strings was read
+  bool finished_ = true;  // the next call begins a request
+  bool counted_ = false;  // the count in front of the strings was read
   bool validated_ = false;
   const char* why_ = "";
 };

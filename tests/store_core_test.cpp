@@ -23,7 +23,8 @@ TEST_CASE("W15: a client that leaves takes its waits along") {
 
 TEST_CASE("what is deleted costs nothing") {
   PureDriver driver;
-  driver.talk(0, validate() + set("a", "value") + add("n", 7) + append("t", "x") + push("q", "1") + push("q", "2"));
+  driver.talk(
+      0, validate() + set("a", "value") + add("n", 7) + append("t", "x") + push("q", "1") + push("q", "2"));
   driver.talk(0, barrier("b", 2));
   driver.talk(0, cancel());
   CHECK(driver.core().bytes() > 0);

@@ -11,7 +11,9 @@ using namespace cxxrun::store::test;
 
 namespace {
 
-RequestParser::Status parse(RequestParser& parser, std::string_view bytes) { return parser.parse(bytes, WireLimits{}); }
+RequestParser::Status parse(RequestParser& parser, std::string_view bytes) {
+  return parser.parse(bytes, WireLimits{});
+}
 
 /// The whole golden stream, cut into pieces of `size` bytes.
 std::string replies_to_pieces(std::size_t size) {
@@ -19,7 +21,8 @@ std::string replies_to_pieces(std::size_t size) {
   for (const Frame& frame : golden_frames()) sent += frame.sent;
   PureDriver driver;
   std::string received;
-  for (std::size_t at = 0; at < sent.size(); at += size) received += driver.talk(0, std::string_view(sent).substr(at, size));
+  for (std::size_t at = 0; at < sent.size(); at += size)
+    received += driver.talk(0, std::string_view(sent).substr(at, size));
   return received;
 }
 
@@ -67,8 +70,10 @@ TEST_CASE("H2, H5, H6: only a handshake may come first") {
       {"a ping first", ping(1), RequestParser::Status::Bad},
       {"HTTP", "GET / HTTP/1.1\r\n", RequestParser::Status::Bad},
       {"TLS hello", hex("16 0301"), RequestParser::Status::Bad},
-      {"an old dialect's SET", hex("00 0200000000000000 2f6b 0100000000000000 76"), RequestParser::Status::Bad},
-      {"an old dialect's ADD", hex("03 0500000000000000 696e69742f 0100000000000000"), RequestParser::Status::Bad},
+      {"an old dialect's SET", hex("00 0200000000000000 2f6b 0100000000000000 76"),
+       RequestParser::Status::Bad},
+      {"an old dialect's ADD", hex("03 0500000000000000 696e69742f 0100000000000000"),
+       RequestParser::Status::Bad},
   };
   for (const Row& row : rows) {
     INFO(row.name);

@@ -52,11 +52,13 @@ class PureDriver final : public Driver {
       const auto status = peer.parser.parse(std::string_view(peer.input).substr(at), wire_);
       if (status == RequestParser::Status::NeedMore) break;
       if (status == RequestParser::Status::Bad ||
-          core_.apply(static_cast<ClientId>(client), peer.parser.request(), peer.output) == Core::Verdict::Close) {
+          core_.apply(static_cast<ClientId>(client), peer.parser.request(), peer.output) ==
+              Core::Verdict::Close) {
         hang_up(client);
         break;
       }
-      for (const ClientId woken : core_.woken()) peers_[static_cast<int>(woken)].output.push_back(kStopWaiting);
+      for (const ClientId woken : core_.woken())
+        peers_[static_cast<int>(woken)].output.push_back(kStopWaiting);
       core_.woken().clear();
       at += peer.parser.size();
     }
@@ -84,11 +86,15 @@ class PureDriver final : public Driver {
 /// A blocking test socket. Every wait ends after kPatience.
 class Socket {
  public:
-  explicit Socket(std::uint16_t port, const char* host = "127.0.0.1", int receive_buffer = 0)
+  /// `from`: the address to speak from, one of this host; null: the system's choice.
+  explicit Socket(std::uint16_t port, const char* host = "127.0.0.1", const char* from = nullptr)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    if (receive_buffer > 0) ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    if (from != nullptr) {
+      ::inet_pton(AF_INET, from, &address.sin_addr);
+      ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    }
     address.sin_port = htons(port);
     ::inet_pton(AF_INET, host, &address.sin_addr);
     if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd_.reset();
@@ -113,19 +119,22 @@ class Socket {
     }
     return true;
   }
+  /// What is there, after waiting for it; up to `bytes_max`. Empty when the peer closed or patience ended.
+  std::string read_some(std::size_t bytes_max) {
+    if (!wait_readable()) return {};
+    std::string got(std::min(bytes_max, std::size_t{1} << 20), '\0');
+    const ssize_t n = ::recv(fd_.get(), got.data(), got.size(), 0);
+    ended_ = n <= 0;
+    got.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    return got;
+  }
   /// Exactly that many bytes; fewer when the peer closed or patience ended.
   std::string read(std::size_t bytes) {
     std::string got;
     while (got.size() < bytes) {
-      if (!wait_readable()) break;
-      const std::size_t old = got.size();
-      got.resize(bytes);
-      const ssize_t n = ::recv(fd_.get(), got.data() + old, bytes - old, 0);
-      got.resize(old + static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
-      if (n <= 0) {
-        ended_ = true;
-        break;
-      }
+      const std::string more = read_some(bytes - got.size());
+      if (more.empty()) break;
+      got += more;
     }
     return got;
   }
@@ -147,7 +156,8 @@ class ServedStore {
  public:
   explicit ServedStore(ServerOptions options = {}, std::vector<std::string> admitted = {}) {
     ask([&] {
-      auto made = Server::listen(*loop_, options, [this](const std::string& address) { on_refused(address); });
+      auto made =
+          Server::listen(*loop_, options, [this](const std::string& address) { on_refused(address); });
       if (made) server_ = *std::move(made);
       if (server_ && !admitted.empty()) server_->admit(admitted);
     });
@@ -206,7 +216,8 @@ class ServedStore {
   std::thread thread_{[this] { serve(); }};
 };
 
-/// Over real sockets. A PING behind everything that is sent says when it was done; its echo is taken out again.
+/// Over real sockets. A PING behind everything that is sent says when it was done; its echo is taken out
+/// again.
 class SocketDriver final : public Driver {
  public:
   std::string talk(int client, std::string_view bytes) override {
@@ -215,7 +226,7 @@ class SocketDriver final : public Driver {
     socket.send(std::string(bytes) + ping(nonce_));
     std::string got;
     while (!got.ends_with(echo)) {
-      const std::string more = socket.read(1);
+      const std::string more = socket.read_some(std::size_t{1} << 20);
       if (more.empty()) return got;
       got += more;
     }

@@ -70,7 +70,9 @@ inline std::string num_keys() { return op(Op::NumKeys); }
 inline std::string delete_key(std::string_view k) { return op(Op::DeleteKey) + str(k); }
 inline std::string append(std::string_view k, std::string_view v) { return op(Op::Append) + str(k) + str(v); }
 inline std::string cancel() { return op(Op::CancelWait); }
-inline std::string push(std::string_view k, std::string_view v) { return op(Op::QueuePush) + str(k) + str(v); }
+inline std::string push(std::string_view k, std::string_view v) {
+  return op(Op::QueuePush) + str(k) + str(v);
+}
 inline std::string pop(std::string_view k) { return op(Op::QueuePop) + str(k); }
 inline std::string queue_len(std::string_view k) { return op(Op::QueueLen) + str(k); }
 inline std::string list_keys() { return op(Op::ListKeys); }
@@ -101,15 +103,18 @@ inline std::vector<Frame> golden_frames() {
       frame("get", "03 0400000000000000 2f6b6579", "0500000000000000 76616c7565"),
       frame("add 5", "04 0800000000000000 2f636f756e746572 0500000000000000", "0500000000000000"),
       frame("add -7", "04 0800000000000000 2f636f756e746572 f9ffffffffffffff", "feffffffffffffff"),
-      frame("check, one missing", "05 0200000000000000 0400000000000000 2f6b6579 0500000000000000 2f6e6f7065", "01"),
+      frame("check, one missing", "05 0200000000000000 0400000000000000 2f6b6579 0500000000000000 2f6e6f7065",
+            "01"),
       frame("check", "05 0100000000000000 0400000000000000 2f6b6579", "00"),
       frame("wait for a missing key", "06 0100000000000000 0500000000000000 2f6e6f7065", ""),
       frame("cancel", "0c", "01"),
-      frame("compare_set, missing", "02 0300000000000000 2f7a7a 0300000000000000 6f6c64 0300000000000000 6e6577",
+      frame("compare_set, missing",
+            "02 0300000000000000 2f7a7a 0300000000000000 6f6c64 0300000000000000 6e6577",
             "0300000000000000 6f6c64"),
       frame("compare_set, created", "02 0300000000000000 2f6373 0000000000000000 0300000000000000 6e6577",
             "0300000000000000 6e6577"),
-      frame("compare_set, different", "02 0300000000000000 2f6373 0300000000000000 626164 0100000000000000 78",
+      frame("compare_set, different",
+            "02 0300000000000000 2f6373 0300000000000000 626164 0100000000000000 78",
             "0300000000000000 6e6577"),
       frame("num_keys 4", "07", "0400000000000000"),
       frame("delete", "08 0300000000000000 2f6373", "0100000000000000"),
