@@ -273,13 +273,12 @@ class Agent {
     loop_.stop();
   }
 
+  /// The coordinator names the node in front of it.
   [[nodiscard]] std::pair<rendezvous::Leaving, std::string> goodbye_text(Goodbye why) const {
-    const std::string node = "node " + config_.rendezvous.host_name;
     switch (why) {
-      case Goodbye::Polite: return {rendezvous::Leaving::Politely, node + " leaves (" + signal_name(state_.stop_signal) + ")"};
-      case Goodbye::StopJob:
-        return {rendezvous::Leaving::StopJob, "stopped by " + signal_name(state_.stop_signal) + " on " + node};
-      case Goodbye::BrokenHost: return {rendezvous::Leaving::BrokenHost, node + " has a process that cannot be killed"};
+      case Goodbye::Polite: return {rendezvous::Leaving::Politely, signal_name(state_.stop_signal)};
+      case Goodbye::StopJob: return {rendezvous::Leaving::StopJob, signal_name(state_.stop_signal)};
+      case Goodbye::BrokenHost: return {rendezvous::Leaving::BrokenHost, "a process there cannot be killed"};
     }
     return {};
   }

@@ -13,7 +13,7 @@ Result<std::unique_ptr<MasterPort>> MasterPort::open(EventLoop& loop, const Conf
   std::unique_ptr<MasterPort> port(new MasterPort);
   port->admission_ = config.store_admission;
   if (!config.rendezvous.agent_store) {
-    auto held = hold_port(config.rendezvous.ports, port->number_);
+    auto held = hold_port(config.rendezvous, port->number_);
     if (!held) return std::move(held).error();
     port->held_ = std::move(*held);
     return port;
@@ -21,6 +21,7 @@ Result<std::unique_ptr<MasterPort>> MasterPort::open(EventLoop& loop, const Conf
   store::ServerOptions options;
   options.port_first = config.rendezvous.ports.first;
   options.port_last = config.rendezvous.ports.last;
+  options.port_skip = config.rendezvous.endpoint.port;   // whoever hosts the coordinator needs it
   if (config.store_value_bytes_max != 0) options.value_bytes_max = config.store_value_bytes_max;
   // Static: workers reach the store through the control port; it needs no socket of its own.
   options.listening = config.rendezvous.backend != rendezvous::BackendKind::Static;
@@ -34,7 +35,8 @@ Result<std::unique_ptr<MasterPort>> MasterPort::open(EventLoop& loop, const Conf
   return port;
 }
 
-Result<UniqueFd> MasterPort::hold_port(const rendezvous::PortRange& ports, std::uint16_t& number) {
+Result<UniqueFd> MasterPort::hold_port(const rendezvous::Config& rendezvous, std::uint16_t& number) {
+  const rendezvous::PortRange& ports = rendezvous.ports;
   UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const bool v6 = static_cast<bool>(fd);
   if (!v6) fd = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -45,6 +47,7 @@ Result<UniqueFd> MasterPort::hold_port(const rendezvous::PortRange& ports, std::
   if (v6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   int last_error = 0;
   for (std::uint32_t candidate = ports.first; candidate <= ports.last; ++candidate) {
+    if (candidate != 0 && candidate == rendezvous.endpoint.port) continue;
     sockaddr_in6 six{};
     six.sin6_family = AF_INET6;
     six.sin6_port = htons(static_cast<std::uint16_t>(candidate));

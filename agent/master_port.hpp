@@ -34,7 +34,7 @@ class MasterPort {
 
  private:
   MasterPort() = default;
-  static Result<UniqueFd> hold_port(const rendezvous::PortRange& ports, std::uint16_t& number);
+  static Result<UniqueFd> hold_port(const rendezvous::Config& rendezvous, std::uint16_t& number);
 
   StoreAdmission admission_;
   std::unique_ptr<store::Server> store_;

@@ -183,6 +183,7 @@ std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> 
                                                    const EnvironmentLookup& environment, std::span<const ConfigFile> files) {
   RawOptions out;
   if (auto error = CommandLine(arguments, out).parse()) return std::move(*error);
+  if (out.flag(Opt::Help) || out.flag(Opt::Version)) return out;   // helps also where a variable is wrong
   for (const ConfigFile& file : files) {
     if (auto error = read_file(out, file)) return std::move(*error);
   }

@@ -104,9 +104,7 @@ class Planner {
     const auto restarts = whole_number(options_.text(Opt::MaxRestarts));
     if (!restarts || *restarts > 1'000'000) return wrong(Opt::MaxRestarts, "must be a whole number, 0 or more");
     rdzv().max_restarts = static_cast<int>(*restarts);
-    const auto grace = seconds_number(options_.text(Opt::ShutdownTimeout));
-    if (!grace || *grace > kShutdownSecondsMax) return wrong(Opt::ShutdownTimeout, "must be seconds, 0 to 604800");
-    config().shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*grace * 1000.0));
+    if (auto error = grace()) return error;
     const auto interval = seconds_number(options_.text(Opt::MonitorInterval));
     if (!interval || *interval <= 0) return wrong(Opt::MonitorInterval, "must be seconds, more than 0");
     const std::string method = options_.text(Opt::StartMethod);
@@ -116,6 +114,21 @@ class Planner {
       return wrong(Opt::SignalsToHandle, "another list than " + std::string(kDefaultSignals) + " is not yet supported");
     }
     rdzv().role = options_.text(Opt::Role);
+    return std::nullopt;
+  }
+
+  /// torchrun has a second variable for it, weaker than the option and its PET_ one.
+  std::optional<PlanError> grace() {
+    std::string text = options_.text(Opt::ShutdownTimeout);
+    const std::string torch = environment("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+    const bool by_torch = !given(Opt::ShutdownTimeout) && !torch.empty();
+    if (by_torch) text = torch;
+    const auto seconds = seconds_number(text);
+    if (!seconds || *seconds > kShutdownSecondsMax) {
+      const std::string what = "must be seconds, 0 to 604800";
+      return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + torch + ": " + what) : wrong(Opt::ShutdownTimeout, what);
+    }
+    config().shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0));
     return std::nullopt;
   }
 
@@ -154,6 +167,11 @@ class Planner {
 
   std::optional<PlanError> meeting() {
     if (auto error = node_rank()) return error;
+    if (given(Opt::RdzvEndpoint)) {   // also where one node needs none: a typo is found now, not when the job grows
+      auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
+      if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
+      endpoint_ = std::move(*endpoint);
+    }
     const std::string backend = options_.text(Opt::RdzvBackend);
     if (backend == "etcd") return wrong(Opt::RdzvBackend, "not yet supported; write c10d");
     if (backend == "etcd-v2") return wrong(Opt::RdzvBackend, "the v2 API is gone from etcd; write c10d");
@@ -162,7 +180,11 @@ class Planner {
     }
     if (given(Opt::LocalAddr)) rdzv().local_addr = options_.text(Opt::LocalAddr);
     if (options_.flag(Opt::Standalone)) {
-      if (rdzv().nnodes_max > 1) return wrong("--standalone is for one node; with " + options_.find(Opt::Nnodes)->where + " give --rdzv-endpoint instead");
+      if (rdzv().nnodes_max > 1) {
+        return wrong("--standalone is for one node; with " + options_.find(Opt::Nnodes)->where + " " +
+                     options_.text(Opt::Nnodes) + " give --rdzv-endpoint instead");
+      }
+      for (const Opt unused : {Opt::RdzvEndpoint, Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--standalone meets nobody");
       return alone();
     }
     const bool names_master = given(Opt::NodeRank) || given(Opt::MasterAddr) || given(Opt::MasterPort);
@@ -188,18 +210,7 @@ class Planner {
 
   std::optional<PlanError> meet_static() {
     rdzv().backend = BackendKind::Static;
-    if (given(Opt::RdzvEndpoint)) {
-      auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
-      if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
-      if (!endpoint->port) return wrong(Opt::RdzvEndpoint, "static needs the port too: HOST:PORT");
-      rdzv().endpoint = {endpoint->host, *endpoint->port};
-    } else {
-      auto host = net::parse_endpoint(options_.text(Opt::MasterAddr));
-      if (!host || host->port) return wrong(Opt::MasterAddr, "must be a host name or address");
-      const auto port = whole_number(options_.text(Opt::MasterPort));
-      if (!port || *port < 1 || *port > 65'535) return wrong(Opt::MasterPort, "must be a port, 1 to 65535");
-      rdzv().endpoint = {host->host, static_cast<std::uint16_t>(*port)};
-    }
+    if (auto error = given(Opt::RdzvEndpoint) ? endpoint_of_static() : master_of_static()) return error;
     if (rdzv().nnodes_min != rdzv().nnodes_max) {
       note("static has fixed ranks: --nnodes " + options_.text(Opt::Nnodes) + " counts as " + std::to_string(rdzv().nnodes_max));
       rdzv().nnodes_min = rdzv().nnodes_max;
@@ -215,18 +226,51 @@ class Planner {
     return std::nullopt;
   }
 
+  std::optional<PlanError> endpoint_of_static() {
+    auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
+    if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
+    if (!endpoint->port || *endpoint->port == 0) return wrong(Opt::RdzvEndpoint, "static needs the port too: HOST:PORT");
+    rdzv().endpoint = {endpoint->host, *endpoint->port};
+    for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--rdzv-endpoint says where");
+    return std::nullopt;
+  }
+
+  /// --master-addr and --master-port; what is not given there comes from the surroundings, for a job of several nodes.
+  std::optional<PlanError> master_of_static() {
+    std::string address = options_.text(Opt::MasterAddr);
+    std::string port = options_.text(Opt::MasterPort);
+    if (!given(Opt::MasterAddr) && rdzv().nnodes_max > 1) {
+      const auto around = look_around(facts_.environment, rdzv().nnodes_max);
+      if (!around) return wrong(around.error().message);
+      if (!around->host.empty()) {
+        address = around->host;
+        if (!given(Opt::MasterPort) && around->port) port = std::to_string(*around->port);
+        note("master " + address + ", from " + around->scheduler);
+      } else if (given(Opt::MasterPort)) {
+        note("no --master-addr: 127.0.0.1, so only agents of this machine can join");
+      } else {
+        return no_endpoint(around->short_list);
+      }
+    }
+    const auto host = net::parse_endpoint(address);
+    if (!host || host->port) return wrong(Opt::MasterAddr, "must be a host name or address");
+    const auto number = whole_number(port);
+    if (!number || *number < 1 || *number > 65'535) return wrong(Opt::MasterPort, "must be a port, 1 to 65535");
+    rdzv().endpoint = {host->host, static_cast<std::uint16_t>(*number)};
+    return std::nullopt;
+  }
+
   std::optional<PlanError> meet_c10d() {
     rdzv().backend = BackendKind::C10d;
     auto around = look_around(facts_.environment, rdzv().nnodes_max);
     if (!rdzv().node_rank) rdzv().node_rank = node_rank_hint(facts_.environment);
-    if (given(Opt::RdzvEndpoint)) {
-      auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
-      if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
-      rdzv().endpoint = {endpoint->host, endpoint->port.value_or(kDefaultPort)};
+    if (endpoint_) {
+      rdzv().endpoint = {endpoint_->host, endpoint_->port.value_or(kDefaultPort)};
       if (rdzv().endpoint.port == 0) return wrong(Opt::RdzvEndpoint, "port 0 is for one node only: the others cannot know it");
+      for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--rdzv-endpoint says where");
     } else {
       if (!around) return wrong(around.error().message);
-      if (around->host.empty()) return no_endpoint();
+      if (around->host.empty()) return no_endpoint(around->short_list);
       auto host = net::parse_endpoint(around->host);
       if (!host) return wrong(around->scheduler + ": " + host.error().message);
       rdzv().endpoint = {host->host, static_cast<std::uint16_t>(around->port.value_or(kDefaultPort))};
@@ -248,9 +292,10 @@ class Planner {
     scheduler_run_id_ = around.run_id;
   }
 
-  PlanError no_endpoint() {
+  PlanError no_endpoint(const std::string& short_list) {
     const std::string nodes = options_.text(Opt::Nnodes);
-    return wrong("--nnodes " + nodes + ": where shall the nodes meet? Write, the same on every node, with HOST one of them:\n" +
+    return wrong("--nnodes " + nodes + ": where shall the nodes meet?" + (short_list.empty() ? "" : " (" + short_list + ")") +
+                 " Write, the same on every node, with HOST one of them:\n" +
                  "  --rdzv-endpoint HOST:29400, or PET_RDZV_ENDPOINT=HOST:29400 in the environment,\n" +
                  "  or the line `rdzv-endpoint = HOST:29400` in /etc/cxxrun.conf or ~/.config/cxxrun.conf");
   }
@@ -267,11 +312,17 @@ class Planner {
     return std::nullopt;
   }
 
+  /// What was typed and has no effect is said. A variable may be there for others.
+  void note_unused(Opt option, const std::string& why) {
+    const Given* entry = options_.find(option);
+    if (entry != nullptr && entry->source == Source::Flag) note("--" + std::string(row(option).name) + " is not used: " + why);
+  }
   void note(std::string line) { plan_.notes.push_back(std::move(line)); }
 
   const RawOptions& options_;
   const Facts& facts_;
   LaunchPlan plan_;
+  std::optional<net::HostPort> endpoint_;   ///< --rdzv-endpoint
   std::string scheduler_run_id_;
 };
 

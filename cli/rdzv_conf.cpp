@@ -2,6 +2,7 @@
 #include "cli/rdzv_conf.hpp"
 
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include "cli/numbers.hpp"
@@ -23,8 +24,10 @@ std::string_view trimmed(std::string_view text) {
 
 Result<> set_seconds(std::string_view value, bool zero_allowed, const std::function<void(milliseconds)>& set) {
   const auto seconds = seconds_number(value);
-  if (!seconds || *seconds > kSecondsMax || (*seconds <= 0 && !zero_allowed)) return plain_error("must be seconds, more than 0");
-  set(milliseconds(static_cast<std::int64_t>(*seconds * 1000.0)));
+  if (!seconds || *seconds > kSecondsMax || (*seconds <= 0 && !zero_allowed)) {
+    return plain_error(zero_allowed ? "must be seconds, 0 or more" : "must be seconds, more than 0");
+  }
+  set(milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000.0))));
   return kOk;
 }
 
@@ -119,13 +122,17 @@ constexpr std::array<Key, 19> kKeys{{
 }};
 
 std::string unknown_key(const std::string& key) {
-  std::vector<std::string_view> names;
-  for (const Key& known : kKeys) names.push_back(known.name);
-  const auto best = nearest(key, names);
+  const auto best = nearest(key, rdzv_conf_keys());
   return "--rdzv-conf: unknown key " + key + " has no effect" + (best.empty() ? "" : "; did you mean " + std::string(best) + "?");
 }
 
 }  // namespace
+
+std::vector<std::string_view> rdzv_conf_keys() {
+  std::vector<std::string_view> names;
+  for (const Key& key : kKeys) names.push_back(key.name);
+  return names;
+}
 
 Result<std::vector<std::pair<std::string, std::string>>> split_rdzv_conf(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> out;

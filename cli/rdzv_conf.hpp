@@ -11,6 +11,9 @@
 
 namespace cxxrun::cli {
 
+/// Every key that is known, for messages and for the test of the documentation.
+[[nodiscard]] std::vector<std::string_view> rdzv_conf_keys();
+
 /// "k=v,k=v": split at commas, each at its first =, blanks dropped; quotes around the whole are dropped (torchrun's own
 /// tests pass them literally). Errors: an empty key, no =, an empty value.
 Result<std::vector<std::pair<std::string, std::string>>> split_rdzv_conf(std::string_view text);

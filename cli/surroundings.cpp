@@ -62,14 +62,18 @@ Result<std::vector<std::string>> expand_name(std::string_view name) {
   return out;
 }
 
-Result<std::optional<Surroundings>> from_slurm(const EnvironmentLookup& environment, int nodes) {
+/// Without a host where there is no list, or one that is too short to count.
+Result<Surroundings> from_slurm(const EnvironmentLookup& environment, int nodes) {
   std::string list = variable_or_empty(environment, "SLURM_STEP_NODELIST");
   if (list.empty()) list = variable_or_empty(environment, "SLURM_JOB_NODELIST");
-  if (list.empty()) return std::optional<Surroundings>();
+  if (list.empty()) return Surroundings{};
   auto hosts = expand_host_list(list);
   if (!hosts) return std::move(hosts).error().context("Slurm's node list " + list);
-  if (hosts->size() < static_cast<std::size_t>(nodes)) return std::optional<Surroundings>();
   Surroundings out;
+  if (hosts->size() < static_cast<std::size_t>(nodes)) {
+    out.short_list = "Slurm's list " + list + " is shorter";
+    return out;
+  }
   out.scheduler = "Slurm";
   out.host = hosts->front();
   out.other_hosts = hosts->size() > 1;
@@ -77,7 +81,7 @@ Result<std::optional<Surroundings>> from_slurm(const EnvironmentLookup& environm
   const auto number = whole_number(job);
   out.port = kSlurmPortFirst + static_cast<int>(number.value_or(0) % kSlurmPorts);
   if (!job.empty()) out.run_id = "slurm-" + job;
-  return std::optional<Surroundings>(std::move(out));
+  return out;
 }
 
 }  // namespace
@@ -125,10 +129,7 @@ Result<Surroundings> look_around(const EnvironmentLookup& environment, int nodes
     out.other_hosts = true;
     return out;
   }
-  auto slurm = from_slurm(environment, nodes);
-  if (!slurm) return std::move(slurm).error();
-  if (*slurm) return std::move(**slurm);
-  return out;
+  return from_slurm(environment, nodes);
 }
 
 std::optional<int> node_rank_hint(const EnvironmentLookup& environment) {

@@ -19,6 +19,7 @@ struct Surroundings {
   std::optional<int> port;               ///< unset: the default
   std::string run_id;                    ///< the scheduler's job id; empty: none
   bool other_hosts = false;              ///< they name hosts besides this machine
+  std::string short_list;                ///< a host list that was too short to count, as a phrase; empty: none
 };
 
 /// `nodes`: how many the job needs; a host list counts only with at least as many hosts. MASTER_ADDR comes before

@@ -62,6 +62,7 @@ class Daemon {
 
  private:
   enum class Stage {
+    Fresh,      // just adopted: neither held nor served, counted nowhere
     Held,       // waits for the first admission, unread
     Handshake,  // no complete VALIDATE yet
     Open,
@@ -69,7 +70,7 @@ class Daemon {
   };
   struct Connection {
     ClientId id = 0;
-    Stage stage = Stage::Handshake;
+    Stage stage = Stage::Fresh;
     bool paused = false;       // too much unsent: not read, not served
     std::uint32_t events = 0;  // what epoll watches for
     std::uint64_t serial = 0;  // ids are used again, serials never

@@ -179,6 +179,7 @@ Result<std::unique_ptr<Server>> Server::listen(EventLoop& loop, const ServerOpti
   if (options.listening) {
     int error = 0;
     for (std::uint32_t port = options.port_first; port <= options.port_last && !listener; ++port) {
+      if (port != 0 && port == options.port_skip) continue;
       listener = listen_on(static_cast<std::uint16_t>(port), error);
     }
     if (!listener) {
