@@ -2,6 +2,7 @@
 #include "agent/agent.hpp"
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,8 +13,8 @@
 #include <utility>
 
 #include "agent/arguments.hpp"
-#include "agent/error_dir.hpp"
 #include "agent/error_file.hpp"
+#include "agent/error_path.hpp"
 #include "agent/failure_report.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
@@ -36,7 +37,7 @@ constexpr int kExitNoPort = 69;                             ///< cli/exit_code.h
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
  public:
-  explicit Agent(const Config& config) : config_(config) {}
+  explicit Agent(const Config& config) : config_(config), error_paths_(temporary(config)) {}
 
   End run() {
     launcher::SignalWatch signals(loop_, signals_to_watch(), [this](const auto& signal) { on_signal(signal); });
@@ -132,6 +133,7 @@ class Agent {
     const bool by_us = ended.our_signal != 0;
     std::optional<Failure> failure;
     if (!ok && !by_us) failure = describe(ended);
+    ::unlink(error_path(ended.local_rank).c_str());   // mostly there is none
     handle(WorkerEnded{ok, by_us}, std::move(failure));
   }
 
@@ -155,7 +157,7 @@ class Agent {
     const auto* signaled = std::get_if<Signaled>(&ended.status);
     // An abort is how libraries react to a peer that went; any other signal has a reason of its own.
     failure.outside_signal = signaled != nullptr && signaled->signo != SIGABRT && signaled->signo != SIGPIPE;
-    const auto file = read_error_file(error_dir_.path(temporary(), started_.world.round, ended.local_rank));
+    const auto file = read_error_file(error_path(ended.local_rank));
     if (!file) return failure;
     failure.message = file->message;
     failure.traceback = file->traceback;
@@ -324,12 +326,14 @@ class Agent {
     facts.signals_to_handle = config_.signals_to_handle;
     facts.usable_cpus = config_.usable_cpus;
     facts.python = config_.program.python;
-    facts.error_file = error_dir_.path(temporary(), started_.world.round, local_rank);
+    facts.error_file = error_path(local_rank);
     return facts;
   }
 
-  [[nodiscard]] std::string temporary() const {
-    for (const auto& entry : config_.environment) {
+  [[nodiscard]] std::string error_path(int local_rank) const { return error_paths_.path(started_.world.round, local_rank); }
+
+  static std::string temporary(const Config& config) {
+    for (const auto& entry : config.environment) {
       if (entry.starts_with("TMPDIR=")) return entry.substr(7);
     }
     return {};
@@ -349,7 +353,7 @@ class Agent {
   const Config& config_;
   EventLoop loop_;
   std::shared_ptr<launcher::Consoles> consoles_ = std::make_shared<launcher::Consoles>(loop_);
-  ErrorDir error_dir_;
+  ErrorPaths error_paths_;
   std::unique_ptr<rendezvous::Member> member_;
   std::unique_ptr<MasterPort> port_;        ///< of the running round
   std::unique_ptr<MasterPort> next_port_;   ///< of the round that we are ready for

@@ -100,7 +100,9 @@ int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
   const auto found = launcher::resolve_program(
       request, [](std::string_view name) { return variable(std::string(name).c_str()); }, launcher::real_files());
   if (const auto* error = std::get_if<launcher::ProgramError>(&found)) {
-    say(error->message);
+    const int workers = plan.config.rendezvous.local_world_size;
+    say(error->message + "\n  no worker was started: local rank" + (workers == 1 ? " 0" : "s 0-" + std::to_string(workers - 1)) +
+        " of node " + plan.config.rendezvous.host_name);
     return error->exit_code;
   }
   const auto& resolved = std::get<launcher::ResolvedProgram>(found);
