@@ -79,6 +79,7 @@ class Decider {
   void stop_round(std::string reason, const std::optional<Failure>& cause);
   void end_stopping_if_all_stopped();
   std::optional<Failure> root_cause() const;
+  bool old_round_accounted_for() const;
   void start_if_possible();
   void let_newcomer_in();
   void start(const std::vector<MemberId>& ranked);
@@ -216,6 +217,8 @@ void Decider::replace_lost_twin(const wire::Hello& hello, const Link& link) {
 void Decider::learn(const wire::Hello& hello) {
   if (hello.epoch >= s_.epoch) s_.epoch = hello.epoch + 1;
   if (!s_.any_round) {
+    // Others of that round may still stop their workers, out of our sight: they get the time of a lost node.
+    if (s_.round < 0 && hello.round >= 0) s_.fence_until = std::max(s_.fence_until, now_ + fence_timeout(config_.timeouts));
     s_.round = std::max(s_.round, hello.round);
     s_.restarts = std::max(s_.restarts, std::min(hello.restart_count, config_.max_restarts));
   }
@@ -429,8 +432,27 @@ void Decider::end_stopping_if_all_stopped() {
   begin_gathering(false);
 }
 
+/// A fresh coordinator: is everybody here who was in the round before it? All but the one that hosted.
+bool Decider::old_round_accounted_for() const {
+  if (s_.any_round || s_.round < 0) return false;
+  int size = 0;
+  int here = 0;
+  for (const auto& [id, m] : s_.members) {
+    if (m.hello.round != s_.round) continue;
+    size = std::max(size, m.hello.round_size);
+    ++here;
+  }
+  return size > 0 && here >= size - 1;
+}
+
 void Decider::start_if_possible() {
-  if (s_.phase != Phase::Gathering || now_ < s_.fence_until) return;
+  if (s_.phase != Phase::Gathering) return;
+  if (old_round_accounted_for()) s_.fence_until = Time::min();
+  if (now_ < s_.fence_until) return;
+  // One that is here and not ready still stops workers of an earlier round: no new world beside it.
+  for (const auto& [id, m] : s_.members) {
+    if (m.connected && !m.ready) return;
+  }
   const int ready =
       static_cast<int>(std::count_if(s_.members.begin(), s_.members.end(), [](const auto& entry) {
         return entry.second.ready && entry.second.connected;
@@ -595,8 +617,10 @@ Time Decider::next_wake() const {
   for (const auto& [id, m] : s_.members) wake = std::min(wake, m.lost_at);
   if (s_.phase == Phase::Gathering) {
     const Time decide_at = s_.last_call_until != Time::max() ? s_.last_call_until : s_.gather_deadline;
-    wake = std::min({wake, s_.notice_at, std::max(decide_at, s_.fence_until)});
-    if (s_.fence_until > now_) wake = std::min(wake, s_.fence_until);
+    // A decision that is due and not taken waits for an event.
+    for (const Time at : {s_.notice_at, decide_at, s_.fence_until}) {
+      if (at > now_) wake = std::min(wake, at);
+    }
   }
   return wake;
 }

@@ -151,6 +151,7 @@ void Decider::on(const member_event::Connected& e) {
   hello.store_port = s_.store_port;
   hello.epoch = s_.epoch;
   hello.round = s_.round;
+  hello.round_size = s_.round_size;
   hello.restart_count = s_.restart_count;
   hello.running = s_.running;
   send(std::move(hello));
@@ -228,6 +229,7 @@ void Decider::receive(const wire::Start& m) {
   s_.ever_joined = true;
   s_.epoch = m.epoch;
   s_.round = m.world.round;
+  s_.round_size = m.world.group_world_size;
   s_.restart_count = m.world.restart_count;
   s_.ready = false;
   s_.running = true;
@@ -282,10 +284,7 @@ void Decider::lost_connection(bool proven, const std::string& how) {
   s_.ever_joined = true;
   look(rejoin_limit());
   s_.last_error = how;
-  if (!s_.running) {
-    if (!s_.ready) s_.next_attempt = Time::max();  // the agent still stops its workers
-    return;
-  }
+  if (!s_.running) return;
   if (!s_.hosted) {  // it lives elsewhere: healthy workers go on while it can come back
     s_.grace_until = s_.look_until = now_ + config_.timeouts.reconnect;
   } else if (s_.direct && proven) {
@@ -300,8 +299,6 @@ void Decider::lost_connection(bool proven, const std::string& how) {
 void Decider::stop_workers(const std::string& why) {
   s_.running = false;
   s_.grace_until = Time::max();
-  s_.next_attempt = Time::max();  // until the agent is ready
-  if (std::exchange(s_.attempting, false)) actions_.push_back(member_action::HangUp{});
   deliver(Stopped{s_.round, why, std::nullopt});
 }
 
@@ -314,7 +311,9 @@ void Decider::due() {
       actions_.push_back(member_action::HangUp{});
       actions_.push_back(member_action::Left{});
     } else if (now_ - s_.heard >= s_.silence_max) {
-      actions_.push_back(member_action::HangUp{});
+      // Perhaps only we are deaf. The end of this connection would tell the coordinator that our workers are gone, so
+      // it stays open until they are.
+      s_.hang_up_first = true;
       s_.phase = MemberPhase::Looking;
       lost_connection(false, "nothing heard for " + text(s_.silence_max));
     } else if (now_ >= s_.next_keep_alive) {
@@ -330,14 +329,16 @@ void Decider::due() {
   if (s_.phase != MemberPhase::Looking) return;
   if (s_.running && now_ >= s_.grace_until)
     return stop_workers("the rendezvous is lost and did not come back in time");
-  if (!s_.ready && !s_.running) return;  // the clock starts when the agent is ready
-  if (now_ >= s_.look_until) {
+  const bool stopping = !s_.ready && !s_.running;
+  if (stopping && s_.hang_up_first) return;
+  if (!stopping && now_ >= s_.look_until) {  // the clock starts when the agent is ready
     if (s_.running) return stop_workers("the rendezvous is lost");
     return give_up();
   }
   if (!s_.attempting && now_ >= s_.next_attempt) {
     s_.attempting = true;
     s_.next_attempt = Time::max();
+    if (std::exchange(s_.hang_up_first, false)) actions_.push_back(member_action::HangUp{});
     actions_.push_back(member_action::Attempt{});
   }
 }
@@ -350,7 +351,7 @@ Time Decider::next_wake() const {
     case MemberPhase::Joined:
       return std::min({s_.leave_until, s_.next_keep_alive, s_.heard + s_.silence_max});
     case MemberPhase::Looking:
-      if (!s_.ready && !s_.running) return Time::max();
+      if (!s_.ready && !s_.running) return s_.hang_up_first || s_.attempting ? Time::max() : s_.next_attempt;
       return std::min({s_.grace_until, s_.look_until, s_.attempting ? Time::max() : s_.next_attempt});
   }
   return Time::max();

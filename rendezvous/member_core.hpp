@@ -99,11 +99,13 @@ struct MemberState {
   std::uint16_t store_port = 0;
   std::int64_t epoch = 0;
   std::int64_t round = -1;
+  int round_size = 0;  ///< nodes of it
   int restart_count = 0;
   std::vector<Failure> failures;  ///< of this round, told again after a new connection
   bool done = false;
 
   bool attempting = false;
+  bool hang_up_first = false;  ///< a silent connection is still open: its end would say that our workers are gone
   bool ever_joined = false;
   Time look_until = Time::max();
   Time look_since = Time::max();

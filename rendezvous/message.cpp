@@ -279,7 +279,7 @@ Json to_json(const Hello& m) {
            {"store_port", m.store_port},
            {"epoch", m.epoch},
            {"round", m.round},
-           {"restart_count", m.restart_count},
+           {"round_size", m.round_size}, {"restart_count", m.restart_count},
            {"running", m.running}};
   if (m.node_rank) out["node_rank"] = *m.node_rank;
   return out;
@@ -372,6 +372,7 @@ Hello read_hello(Fields& in) {
   in.number("store_port", m.store_port, 0, 65535);
   in.number("epoch", m.epoch, 0, kBig / 2);
   in.number("round", m.round, -1, kBig / 2);
+  in.number("round_size", m.round_size, 0, limits::kNodesMax);
   in.number("restart_count", m.restart_count, 0, std::numeric_limits<int>::max());
   in.boolean("running", m.running);
   return m;
