@@ -138,25 +138,6 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-/// Which dispositions differ from those that we were started with: normally none.
-void plan_signals(ChildPlan& plan) {
-  const OriginalSignals& original = OriginalSignals::capture();
-  plan.signal_mask = original.mask;
-  for (int signo = 1; signo <= SIGRTMAX; ++signo) {
-    struct sigaction action {};
-    if (signo == SIGKILL || signo == SIGSTOP || ::sigaction(signo, nullptr, &action) != 0) continue;
-    const std::uint64_t bit = std::uint64_t{1} << (signo - 1);
-    const bool handled =
-        (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-    const bool ignored = !handled && action.sa_handler == SIG_IGN;
-    if (original.is_ignored(signo)) {
-      if (!ignored) plan.signals_to_ignore |= bit;
-    } else if (ignored || handled) {
-      plan.signals_to_default |= bit;
-    }
-  }
-}
-
 std::string describe(Step step, const SpawnSpec& spec) {
   switch (step) {
     case Step::None: return "nothing";
@@ -187,7 +168,15 @@ class AllBlocked {
 }  // namespace
 
 CloneSpawner::CloneSpawner() {
-  OriginalSignals::capture();
+  const OriginalSignals& original = OriginalSignals::capture();
+  for (int signo = 1; signo <= SIGRTMAX; ++signo) {
+    struct sigaction action {};
+    if (signo == SIGKILL || signo == SIGSTOP || ::sigaction(signo, nullptr, &action) != 0) continue;
+    const std::uint64_t bit = std::uint64_t{1} << (signo - 1);
+    const bool ignored = action.sa_handler == SIG_IGN;  // a handler's address is neither of the two
+    if (original.is_ignored(signo) && !ignored) signals_to_ignore_ |= bit;
+    if (!original.is_ignored(signo) && action.sa_handler != SIG_DFL) signals_to_default_ |= bit;
+  }
   stack_ = ::mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   assert(stack_ != MAP_FAILED && "mmap of a stack");
@@ -210,7 +199,9 @@ Result<Spawned> CloneSpawner::spawn(const SpawnSpec& spec, const StandardFds& st
   plan.cpus = spec.cpus ? &*spec.cpus : nullptr;
   plan.fds = descriptors.steps().data();
   plan.fds_count = descriptors.steps().size();
-  plan_signals(plan);
+  plan.signals_to_default = signals_to_default_;
+  plan.signals_to_ignore = signals_to_ignore_;
+  plan.signal_mask = OriginalSignals::capture().mask;
 
   int pidfd = -1;
   pid_t pid = -1;

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/spawn_spec.hpp"
@@ -44,6 +46,8 @@ class CloneSpawner : public Spawner {
   Result<Spawned> spawn(const SpawnSpec& spec, const StandardFds& standard) override;
 
  private:
+  std::uint64_t signals_to_default_ = 0;  ///< bit n-1: signal n
+  std::uint64_t signals_to_ignore_ = 0;
   void* stack_ = nullptr;  ///< the child's; one is enough, because the parent waits for the exec
 };
 
