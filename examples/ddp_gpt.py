@@ -126,8 +126,8 @@ class Trainer:
         dist.all_reduce(total)
         self.epochs_done = epoch
         if self.rank == 0:
-            log.info("epoch %d of %d: loss %.4f", epoch, self.config.epochs, total[0] / total[1])
             self.save()
+            log.info("epoch %d of %d: loss %.4f", epoch, self.config.epochs, total[0] / total[1])
 
     def train(self):
         for epoch in range(self.epochs_done + 1, self.config.epochs + 1):

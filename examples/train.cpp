@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -182,8 +183,9 @@ class Trainer {
     std::printf("rank %d: done, weights %016llx\n", ranks_.rank,
                 static_cast<unsigned long long>(model_.checksum()));
     if (ranks_.rank == 0) {
-      const std::string start = "And God said";
-      std::printf("rank 0: the model writes: %s\n", model_.write(text_, start, 140, /*seed=*/7).c_str());
+      std::string written = model_.write(text_, "And God said", 140, /*seed=*/7);
+      std::replace(written.begin(), written.end(), '\n', ' ');
+      std::printf("rank 0: the model writes: %s\n", written.c_str());
     }
     return std::nullopt;
   }
@@ -245,9 +247,10 @@ class Trainer {
     if (auto summed = group_.allreduce_sum(total); !summed) return peer_gone(std::move(summed).error());
     if (ranks_.rank != 0) return std::nullopt;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (auto stop = save(epoch)) return stop;  // first: an epoch that was reported is never trained again
     std::printf("rank 0: epoch %d of %d: loss %.4f (%.2f s)\n", epoch, options_.epochs,
                 total[0] / static_cast<double>(steps * all), took.count());
-    return save(epoch);
+    return std::nullopt;
   }
 
   std::optional<Stop> save(int epoch) const {

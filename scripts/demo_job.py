@@ -16,6 +16,7 @@ BIN = ROOT / "build" / "release" / "bin"
 FOLDER = ROOT / "build" / "demo"
 PATIENCE = 120  # seconds until a step of the demo counts as hanging; says nothing about speed
 EPOCHS = 6
+SCREEN = threading.Lock()  # a line of one agent never stands inside another's
 
 
 class DemoError(Exception):
@@ -45,7 +46,8 @@ class Agent:
             line = line.rstrip("\n")
             self.lines.append((time.monotonic(), line))
             if self.show:
-                print(f"  {self.name} | {line}", flush=True)
+                with SCREEN:
+                    print(f"  {self.name} | {line}", flush=True)
 
     def find(self, pattern, since=0.0):
         """All matches in the lines from then on."""
@@ -186,7 +188,8 @@ What to type next
 
 
 def kill(what, pid):
-    print(f"\n  >>> kill -9 {pid}: {what}\n", flush=True)
+    with SCREEN:
+        print(f"\n  >>> kill -9 {pid}: {what}\n", flush=True)
     os.kill(pid, signal.SIGKILL)
     return time.monotonic()
 
@@ -206,7 +209,8 @@ def worker_and_agent_die():
         victim, _, orphan = job.workers(killed)[2]
         killed = kill(f"{victim.name}, the one that runs rank 2", victim.process.pid)
         job.wait("the killed agent's worker is gone too", lambda: not command_line(orphan))
-        print(f"  >>> its worker (pid {orphan}) ended with it; now the same line again, as on a replacement machine\n")
+        with SCREEN:
+            print(f"\n  >>> its worker (pid {orphan}) ended with it; now the same line again, as on a replacement machine\n")
         job.add()
         again = job.wait_for_line(r"rank 0: (resuming .*)", killed)[1]
         codes = job.wait_for_ends([agent for agent in job.agents if agent is not victim])
@@ -318,7 +322,7 @@ def compare(ours):
   a worker is killed, no restart          cxxrun             torchrun
     agents that name the one that died    {ours['named']} of 3             {theirs['named']} of 3
     exit codes                            {' '.join(map(str, ours['codes'])):<18} {' '.join(map(str, theirs['codes']))}
-    from the kill to the last end         {ours['seconds']:<6.2f} s           {theirs['seconds']:.2f} s
+    from the kill to the last end         {f"{ours['seconds']:.2f} s":<18} {theirs['seconds']:.2f} s
 
   an agent is killed, one restart
     its worker                            cxxrun:   ended with it
