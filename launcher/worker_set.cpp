@@ -181,7 +181,8 @@ void Set::on_worker_end(Worker& worker) {
   ended.last_words_note = worker.streams->last_words_note();
   leftovers_.reap_adopted(identities());
   look_again();
-  if (handlers_.on_ended) handlers_.on_ended(ended);  // last: it may stop or destroy this set
+  const auto call = handlers_.on_ended;  // last, and a copy: it may destroy this set
+  if (call) call(ended);
 }
 
 void Set::on_child_end() {
@@ -283,7 +284,8 @@ void Set::finish(std::vector<Stuck> stuck) {
     worker->end_watch.reset();
     worker->streams->close();
   }
-  if (handlers_.on_gone) handlers_.on_gone(std::move(stuck));  // last: it may destroy this set
+  const auto call = handlers_.on_gone;  // last, and a copy: it may destroy this set
+  if (call) call(std::move(stuck));
 }
 
 std::string Set::living_workers() const {
