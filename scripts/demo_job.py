@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What scripts/demo shows: a job of three agents on this machine, undisturbed or with failures. Run by scripts/demo."""
+import argparse
 import os
 import pathlib
 import re
@@ -333,8 +334,15 @@ def compare(ours):
 
 
 def main():
+    global BIN, FOLDER
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=["train", "failure"], default="train")
+    parser.add_argument("--bin-dir", type=pathlib.Path, default=BIN, help="where cxxrun and train are")
+    parser.add_argument("--folder", type=pathlib.Path, default=FOLDER, help="where the jobs write")
+    chosen = parser.parse_args()
+    BIN, FOLDER = chosen.bin_dir, chosen.folder
     try:
-        if sys.argv[1:] == ["failure"]:
+        if chosen.what == "failure":
             worker_and_agent_die()
             ours = report_of_all()
             compare(ours)
