@@ -56,7 +56,7 @@ class Agent {
   struct Pending { Event event; std::optional<Failure> failure; };
 
   static std::vector<int> signals_to_watch() {
-    return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, launcher::guardian_gone_signal()};
+    return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, launcher::guardian_gone_signal()};
   }
 
   void say(const std::string& line) {
