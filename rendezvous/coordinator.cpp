@@ -218,7 +218,8 @@ void Decider::learn(const wire::Hello& hello) {
   if (hello.epoch >= s_.epoch) s_.epoch = hello.epoch + 1;
   if (!s_.any_round) {
     // Others of that round may still stop their workers, out of our sight: they get the time of a lost node.
-    if (s_.round < 0 && hello.round >= 0) s_.fence_until = std::max(s_.fence_until, now_ + fence_timeout(config_.timeouts));
+    if (s_.round < 0 && hello.round >= 0)
+      s_.fence_until = std::max(s_.fence_until, now_ + fence_timeout(config_.timeouts));
     s_.round = std::max(s_.round, hello.round);
     s_.restarts = std::max(s_.restarts, std::min(hello.restart_count, config_.max_restarts));
   }

@@ -311,8 +311,8 @@ void Decider::due() {
       actions_.push_back(member_action::HangUp{});
       actions_.push_back(member_action::Left{});
     } else if (now_ - s_.heard >= s_.silence_max) {
-      // Perhaps only we are deaf. The end of this connection would tell the coordinator that our workers are gone, so
-      // it stays open until they are.
+      // Perhaps only we are deaf. The end of this connection would tell the coordinator that our workers are
+      // gone, so it stays open until they are.
       s_.hang_up_first = true;
       s_.phase = MemberPhase::Looking;
       lost_connection(false, "nothing heard for " + text(s_.silence_max));

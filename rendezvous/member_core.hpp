@@ -105,7 +105,8 @@ struct MemberState {
   bool done = false;
 
   bool attempting = false;
-  bool hang_up_first = false;  ///< a silent connection is still open: its end would say that our workers are gone
+  bool hang_up_first =
+      false;  ///< a silent connection is still open: its end would say that our workers are gone
   bool ever_joined = false;
   Time look_until = Time::max();
   Time look_since = Time::max();

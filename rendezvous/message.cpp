@@ -279,7 +279,8 @@ Json to_json(const Hello& m) {
            {"store_port", m.store_port},
            {"epoch", m.epoch},
            {"round", m.round},
-           {"round_size", m.round_size}, {"restart_count", m.restart_count},
+           {"round_size", m.round_size},
+           {"restart_count", m.restart_count},
            {"running", m.running}};
   if (m.node_rank) out["node_rank"] = *m.node_rank;
   return out;

@@ -72,7 +72,7 @@ struct Hello {
   std::uint16_t store_port = 0;  ///< with ready
   std::int64_t epoch = 0;        ///< last seen, 0: none
   std::int64_t round = -1;       ///< last started here, -1: none
-  int round_size = 0;      ///< nodes of that round
+  int round_size = 0;            ///< nodes of that round
   int restart_count = 0;         ///< last seen
   bool running = false;          ///< workers of `round` run: reattach, do not restart
 };

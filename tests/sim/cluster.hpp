@@ -13,8 +13,8 @@
 
 namespace cxxrun::sim {
 
-/// Nodes with agents and workers, and the coordinator in the agent of node 0: the real decisions of both sides, on a
-/// simulated network. Checks after each event what must always hold; a violation is kept as text.
+/// Nodes with agents and workers, and the coordinator in the agent of node 0: the real decisions of both
+/// sides, on a simulated network. Checks after each event what must always hold; a violation is kept as text.
 class Cluster {
  public:
   static constexpr int kNodes = 5;
@@ -26,16 +26,16 @@ class Cluster {
   void heal_and_run(Duration limit);
   [[nodiscard]] bool settled() const;
   [[nodiscard]] const std::string& violation() const { return violation_; }
-  [[nodiscard]] std::uint64_t trace() const { return trace_; }   ///< hash of everything that happened
+  [[nodiscard]] std::uint64_t trace() const { return trace_; }  ///< hash of everything that happened
   [[nodiscard]] int rounds_started() const { return rounds_started_; }
-  [[nodiscard]] const std::string& story() const { return story_; }   ///< last events, for a failure
+  [[nodiscard]] const std::string& story() const { return story_; }  ///< last events, for a failure
 
  private:
   /// A connection from an agent to the coordinator. Ends are told apart by the process that holds them.
   struct Link {
     NodeId node = 0;
-    std::uint64_t agent = 0;         ///< process number of the agent
-    std::uint64_t server = 0;        ///< process number of the coordinator
+    std::uint64_t agent = 0;   ///< process number of the agent
+    std::uint64_t server = 0;  ///< process number of the coordinator
     bool agent_open = true;
     bool server_open = true;
     rendezvous::MemberId member = 0;
@@ -44,21 +44,21 @@ class Cluster {
   using LinkId = std::uint64_t;
 
   struct Agent {
-    std::uint64_t process = 0;       ///< 0: not running
+    std::uint64_t process = 0;  ///< 0: not running
     rendezvous::MemberConfig config;
     rendezvous::MemberState state;
     LinkId link = 0;
-    std::uint64_t wake = 0;          ///< number of the latest wake-up
-    std::uint64_t attempt = 0;       ///< number of the latest attempt
-    bool workers = false;            ///< alive, perhaps stopping
+    std::uint64_t wake = 0;     ///< number of the latest wake-up
+    std::uint64_t attempt = 0;  ///< number of the latest attempt
+    bool workers = false;       ///< alive, perhaps stopping
     World world;
-    std::uint64_t world_of = 0;      ///< coordinator process of `world`
-    bool ended = false;              ///< Closed was delivered
-    bool retired = false;            ///< its job is over: nobody starts it again
+    std::uint64_t world_of = 0;  ///< coordinator process of `world`
+    bool ended = false;          ///< Closed was delivered
+    bool retired = false;        ///< its job is over: nobody starts it again
     std::int64_t last_round = -1;
   };
   struct Server {
-    std::uint64_t process = 0;       ///< 0: none
+    std::uint64_t process = 0;  ///< 0: none
     rendezvous::CoordinatorState state;
     std::uint64_t wake = 0;
   };
@@ -101,7 +101,7 @@ class Cluster {
   LinkId link_serial_ = 0;
   std::uint64_t process_serial_ = 0;
   std::map<std::pair<std::uint64_t, std::int64_t>, std::map<int, std::pair<NodeId, World>>> worlds_;
-  std::map<std::uint64_t, int> exit_codes_;     ///< by coordinator process
+  std::map<std::uint64_t, int> exit_codes_;  ///< by coordinator process
   std::string violation_;
   std::string story_;
   std::uint64_t trace_ = 1469598103934665603ull;

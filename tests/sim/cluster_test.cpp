@@ -8,7 +8,7 @@ namespace cxxrun::sim {
 using namespace rendezvous;
 
 namespace {
-constexpr Duration kStopMax = 900ms;       // the launcher's grace in this world
+constexpr Duration kStopMax = 900ms;  // the launcher's grace in this world
 constexpr std::size_t kStoryBytes = 6000;
 
 /// A MemberEvent may own a socket, so it has no copy of its own; none of these does.
@@ -32,11 +32,13 @@ Cluster::Cluster(std::uint64_t seed) : world_(seed) {
   job_.timeouts.last_call = 5s;
   direct_ = world_.roll(4) != 0;
   fail_percent_ = world_.roll(3) * 20;
-  for (NodeId id = 0; id < kNodes; ++id) world_.after(world_.between(0ms, 3s), [this, id] { start_agent(id); });
+  for (NodeId id = 0; id < kNodes; ++id)
+    world_.after(world_.between(0ms, 3s), [this, id] { start_agent(id); });
 }
 
 void Cluster::note(const std::string& what) {
-  const auto at = std::chrono::duration_cast<std::chrono::microseconds>(world_.now().time_since_epoch()).count();
+  const auto at =
+      std::chrono::duration_cast<std::chrono::microseconds>(world_.now().time_since_epoch()).count();
   const std::string line = std::to_string(at) + " " + what + "\n";
   for (const char c : line) trace_ = (trace_ ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   story_ += line;
@@ -170,7 +172,8 @@ void Cluster::attempt(NodeId id) {
   world_.after(takes, [this, id, process, number] {
     Agent& now = agents_[static_cast<std::size_t>(id)];
     if (now.process != process || now.attempt != number) return;
-    if (world_.is_cut(id, 0) || world_.is_cut(0, id)) return take(id, member_event::AttemptFailed{"no answer", 0});
+    if (world_.is_cut(id, 0) || world_.is_cut(0, id))
+      return take(id, member_event::AttemptFailed{"no answer", 0});
     if (server_.process == 0) return take(id, member_event::AttemptFailed{"refused", 0});
     now.link = ++link_serial_;
     Link link;
@@ -199,7 +202,8 @@ void Cluster::deliver(NodeId id, const MemberEvent& event) {
 void Cluster::on_started(NodeId id, const World& world) {
   Agent& a = agents_[static_cast<std::size_t>(id)];
   if (a.ended) return violate("started after the end");
-  if (a.workers) violate("node " + std::to_string(id) + " started a round while workers of the last one live");
+  if (a.workers)
+    violate("node " + std::to_string(id) + " started a round while workers of the last one live");
   if (world.round <= a.last_round) violate("rounds went back on node " + std::to_string(id));
   a.workers = true;
   a.world = world;
@@ -210,7 +214,8 @@ void Cluster::on_started(NodeId id, const World& world) {
        std::to_string(world.group_rank) + "/" + std::to_string(world.group_world_size));
   check_start(id);
   const auto process = a.process;
-  world_.after(world_.between(1s, 60s), [this, id, process, round = world.round] { worker_happens(id, process, round); });
+  world_.after(world_.between(1s, 60s),
+               [this, id, process, round = world.round] { worker_happens(id, process, round); });
 }
 
 void Cluster::worker_happens(NodeId id, std::uint64_t process, std::int64_t round) {
@@ -244,7 +249,8 @@ void Cluster::on_closed(NodeId id, const Closed& closed) {
   if (a.ended) return violate("closed twice");
   a.ended = true;
   a.retired = true;
-  note("node " + std::to_string(id) + " ends with " + std::to_string(closed.exit_code) + ": " + closed.reason);
+  note("node " + std::to_string(id) + " ends with " + std::to_string(closed.exit_code) + ": " +
+       closed.reason);
   const auto process = a.process;
   world_.after(world_.between(0ms, kStopMax), [this, id, process] {
     Agent& now = agents_[static_cast<std::size_t>(id)];
@@ -267,13 +273,14 @@ void Cluster::on_closed(NodeId id, const Closed& closed) {
 void Cluster::check_start(NodeId id) {
   const Agent& a = agents_[static_cast<std::size_t>(id)];
   const World& w = a.world;
-  if (w.group_world_size < job_.nnodes_min || w.group_world_size > job_.nnodes_max) violate("size out of range");
+  if (w.group_world_size < job_.nnodes_min || w.group_world_size > job_.nnodes_max)
+    violate("size out of range");
   if (w.restart_count > job_.max_restarts) violate("more restarts than allowed");
   auto& known = worlds_[{a.world_of, w.round}];
   for (const auto& [rank, other] : known) {
     if (rank == w.group_rank) violate("two nodes with group rank " + std::to_string(rank));
-    if (other.second.group_world_size != w.group_world_size || other.second.restart_count != w.restart_count ||
-        other.second.master_port != w.master_port) {
+    if (other.second.group_world_size != w.group_world_size ||
+        other.second.restart_count != w.restart_count || other.second.master_port != w.master_port) {
       violate("nodes of one round disagree");
     }
   }
@@ -283,7 +290,8 @@ void Cluster::check_start(NodeId id) {
     const bool same = b.world_of == a.world_of && b.world.round == w.round;
     const bool older = b.world_of < a.world_of || (b.world_of == a.world_of && b.world.round < w.round);
     if (b.workers && !same && older && !b.ended) {
-      violate("two worlds: node " + std::to_string(other) + " still runs round " + std::to_string(b.world.round));
+      violate("two worlds: node " + std::to_string(other) + " still runs round " +
+              std::to_string(b.world.round));
     }
   }
 }
@@ -319,14 +327,16 @@ void Cluster::serve(const CoordinatorEvent& event) {
       if (Link* link = link_of_member(r->connection)) link->member = r->id;
     }
     LinkId id = 0;
-    if (const auto* send = std::get_if<action::Send>(&action); send != nullptr && link_of_member(send->to, &id)) {
+    if (const auto* send = std::get_if<action::Send>(&action);
+        send != nullptr && link_of_member(send->to, &id)) {
       world_.send(0, links_.at(id).node, [this, id, bytes = wire::encode(send->message)] {
         const auto message = wire::decode(bytes);
         if (!message || !*message) return violate("a message that cannot be read: " + bytes);
         at_agent(id, **message);
       });
     }
-    if (const auto* drop = std::get_if<action::Drop>(&action); drop != nullptr && link_of_member(drop->id, &id)) {
+    if (const auto* drop = std::get_if<action::Drop>(&action);
+        drop != nullptr && link_of_member(drop->id, &id)) {
       server_closes(id);
     }
   }
@@ -428,7 +438,8 @@ void Cluster::heal_and_run(Duration limit) {
 }
 
 bool Cluster::settled() const {
-  return std::all_of(agents_.begin(), agents_.end(), [](const Agent& a) { return a.retired && a.process == 0; });
+  return std::all_of(agents_.begin(), agents_.end(),
+                     [](const Agent& a) { return a.retired && a.process == 0; });
 }
 
 }  // namespace cxxrun::sim

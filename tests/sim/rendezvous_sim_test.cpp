@@ -31,11 +31,13 @@ TEST_CASE("rendezvous keeps its promises under faults", "[sim]") {
     if (cluster.violation().empty()) cluster.heal_and_run(20min);
     rounds += cluster.rounds_started();
     if (!cluster.violation().empty() || !cluster.settled()) {
-      FAIL("CXXRUN_SEED=" << seed << ": " << (cluster.violation().empty() ? "did not settle" : cluster.violation()) << "\n"
+      FAIL("CXXRUN_SEED=" << seed << ": "
+                          << (cluster.violation().empty() ? "did not settle" : cluster.violation()) << "\n"
                           << cluster.story());
     }
   }
-  if (seeds.size() > 100) CHECK(rounds > static_cast<int>(seeds.size()));   // the faults must not hide everything
+  if (seeds.size() > 100)
+    CHECK(rounds > static_cast<int>(seeds.size()));  // the faults must not hide everything
 }
 
 TEST_CASE("one seed, one history", "[sim]") {

@@ -18,14 +18,14 @@ using NodeId = int;
 
 /// Clock, network and dice of one simulated cluster. Same seed, same history.
 ///
-/// The network is TCP's: a connection delivers in order, and what is sent while its direction is cut arrives when the
-/// cut heals. What is lost is the end of a stream, with the connection.
+/// The network is TCP's: a connection delivers in order, and what is sent while its direction is cut arrives
+/// when the cut heals. What is lost is the end of a stream, with the connection.
 class SimWorld {
  public:
   explicit SimWorld(std::uint64_t seed) : dice_(seed) {}
 
   [[nodiscard]] Time now() const { return now_; }
-  unsigned roll(unsigned sides) { return static_cast<unsigned>(dice_() % sides); }   // std distributions vary
+  unsigned roll(unsigned sides) { return static_cast<unsigned>(dice_() % sides); }  // std distributions vary
   Duration between(Duration low, Duration high) {
     const auto span = static_cast<std::uint64_t>((high - low).count()) + 1;
     return low + Duration(static_cast<Duration::rep>(dice_() % span));
@@ -33,7 +33,8 @@ class SimWorld {
 
   /// Runs `what` after `delay`, unless it was taken back.
   std::uint64_t after(Duration delay, std::function<void()> what) {
-    queue_.emplace(std::pair(now_ + delay, ++serial_), std::move(what));   // ties break by serial, never by address
+    queue_.emplace(std::pair(now_ + delay, ++serial_),
+                   std::move(what));  // ties break by serial, never by address
     return serial_;
   }
 
@@ -60,7 +61,8 @@ class SimWorld {
   }
 
   /// Virtual time is free: an hour costs milliseconds.
-  void run(Time until, const std::function<bool()>& stop = [] { return false; }) {
+  void run(
+      Time until, const std::function<bool()>& stop = [] { return false; }) {
     while (!queue_.empty() && queue_.begin()->first.first <= until && !stop()) {
       auto node = queue_.extract(queue_.begin());
       now_ = node.key().first;
