@@ -18,10 +18,13 @@ constexpr std::array<std::string_view, 16> kOurs{
 constexpr std::array<std::string_view, 2> kOursToo{"TORCHELASTIC_ERROR_FILE", "CXXRUN_ROUND"};
 
 /// Ranks of what surrounds us: of our agent, not of a worker.
-constexpr std::array<std::string_view, 14> kSurroundings{
-    "CXXRUN_TOKEN", "PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PMIX_RANK", "SLURM_PROCID",
-    "SLURM_LOCALID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PALS_RANKID", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID"};
-constexpr std::array<std::string_view, 3> kSurroundingPrefixes{"PET_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_"};
+constexpr std::array<std::string_view, 20> kSurroundings{
+    "CXXRUN_TOKEN", "PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_ID", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE",
+    "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+    "PALS_RANKID", "PALS_LOCAL_RANKID", "ALPS_APP_PE", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID",
+    "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"};
+constexpr std::array<std::string_view, 4> kSurroundingPrefixes{"PET_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_",
+                                                               "PMIX_SERVER_"};
 
 bool is_left_out(std::string_view name) {
   const auto is_name = [&](std::string_view known) { return known == name; };

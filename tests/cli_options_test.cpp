@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.hpp"
+
+#include <algorithm>
+
+#include "cli_support.hpp"
+
+using namespace cxxrun::cli;
+using namespace cxxrun::cli::test;
+using Catch::Contains;
+using Catch::EndsWith;
+
+namespace {
+
+std::string underscored(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
+/// Whether this option, built, was taken from `words` with this value.
+void check_taken(const OptionRow& option, const Words& words, const std::string& value) {
+  INFO(words[0]);
+  const auto raw = options(words);
+  const Given* given = raw.find(option.id);
+  REQUIRE(given != nullptr);
+  CHECK(given->value == value);
+  CHECK(given->source == Source::Flag);
+  CHECK(given->where == "--" + std::string(option.name));
+  CHECK(raw.program == Words{"./train", "x"});
+}
+
+}  // namespace
+
+TEST_CASE("torchrun 3: every option of the table is taken in every spelling") {
+  for (const OptionRow& option : option_table()) {
+    if (option.support != Support::Built) continue;
+    for (const std::string& spelling : {"--" + std::string(option.name), "--" + underscored(option.name)}) {
+      if (option.kind == Kind::Flag) {
+        check_taken(option, {spelling, "./train", "x"}, "1");
+      } else {
+        check_taken(option, {spelling, "v=1", "./train", "x"}, "v=1");
+        check_taken(option, {spelling + "=v=1", "./train", "x"}, "v=1");
+        check_taken(option, {spelling + "=", "./train", "x"}, "");
+        check_taken(option, {spelling, "", "./train", "x"}, "");
+        check_taken(option, {spelling + "=-x", "./train", "x"}, "-x");
+        check_taken(option, {spelling, "-1", "./train", "x"}, "-1");
+        check_taken(option, {spelling, "-", "./train", "x"}, "-");
+      }
+    }
+  }
+  CHECK(options({"--nproc-per_node=2", "./train"}).text(Opt::NprocPerNode) == "2");  // mixed
+}
+
+TEST_CASE("an option that is not built yet is refused by flag, variable and file") {
+  for (const OptionRow& option : option_table()) {
+    if (option.support != Support::NotYet) continue;
+    const std::string name(option.name);
+    const std::string name_ = underscored(name);
+    INFO(name);
+    const std::string sentence = "--" + name + " is not yet supported";
+    CHECK(usage_error({"--" + name, "x", "./train"}) == sentence);
+    CHECK(usage_error({"--" + name_ + "=x", "./train"}) == sentence);
+    CHECK_THAT(usage_error({"./train"}, {{variable(option), "1"}}),
+               Contains(sentence) && Contains(variable(option)));
+    CHECK_THAT(usage_error({"./train"}, {}, {{"/c", "\n" + name_ + " = 1\n"}}),
+               Contains(sentence) && Contains("/c line 2"));
+    if (option.letter != 0)
+      CHECK(usage_error({std::string("-") + option.letter + "3", "./train"}) == sentence);
+    if (option.kind == Kind::Flag) CHECK(usage_error({"./train"}, {{variable(option), "0"}}).empty());
+  }
+}
+
+TEST_CASE("options of the table have names and letters of their own") {
+  const auto table = option_table();
+  for (const auto& a : table) {
+    for (const auto& b : table) {
+      if (a.id == b.id) continue;
+      CHECK(a.name != b.name);
+      CHECK((a.letter == 0 || a.letter != b.letter));
+    }
+  }
+  CHECK(variable(row(Opt::NprocPerNode)) == "PET_NPROC_PER_NODE");
+  CHECK(variable(row(Opt::Help)).empty());
+  CHECK(variable(row(Opt::Version)).empty());
+}
+
+TEST_CASE("torchrun 56: what follows the program is the program's") {
+  const struct {
+    Words words, program;
+  } rows[] = {
+      {{"S", "--nnodes=9", "-r", "", "a b", "--"}, {"S", "--nnodes=9", "-r", "", "a b", "--"}},
+      {{"--", "S", "--", "-m"}, {"S", "--", "-m"}},
+      {{"-m", "--", "pkg.mod", "--", "x"}, {"pkg.mod", "--", "x"}},
+      {{"--standalone", "--", "--looks-like-one"}, {"--looks-like-one"}},
+      {{"--nnodes", "1", "S", "--bogus"}, {"S", "--bogus"}},
+      {{"-5", "x"}, {"-5", "x"}},
+      {{"-.5"}, {"-.5"}},
+      {{"-"}, {"-"}},
+      {{"", "x"}, {"", "x"}},
+      {{"@file"}, {"@file"}},
+      {{}, {}},
+      {{"--"}, {}},
+      {{"--", "--"}, {"--"}},
+  };
+  for (const auto& row : rows) {
+    INFO(row.words.size());
+    CHECK(options(row.words).program == row.program);
+  }
+}
+
+TEST_CASE("torchrun 63: letters, bundles and what is wrong with them") {
+  CHECK(options({"-m", "pkg"}).flag(Opt::Module));
+  CHECK(options({"-mm", "pkg"}).flag(Opt::Module));
+  CHECK(options({"-h"}).flag(Opt::Help));
+  CHECK(options({"-mh"}).flag(Opt::Help));
+  CHECK(usage_error({"-mfoo", "S"}) == "unknown option -f in -mfoo");
+  CHECK(usage_error({"-x", "S"}) == "unknown option -x in -x");
+  CHECK(usage_error({"-m=1", "S"}) == "unknown option -= in -m=1");
+  for (const char* word : {"-r3", "-r=3", "-r", "-mr3"}) {
+    CHECK(usage_error({word, "3", "S"}) == "--redirects is not yet supported");
+  }
+}
+
+TEST_CASE("torchrun 63: values that are missing or too much") {
+  CHECK(usage_error({"--nnodes"}) == "--nnodes needs a value: --nnodes N|MIN:MAX");
+  CHECK(usage_error({"--nnodes", "--standalone", "S"}) ==
+        "--nnodes needs a value; if --standalone is meant, write --nnodes=--standalone");
+  CHECK(usage_error({"--role", "--", "S"}) == "--role needs a value; if -- is meant, write --role=--");
+  CHECK(usage_error({"--standalone=1", "S"}) == "--standalone takes no value");
+  CHECK(usage_error({"--standalone=", "S"}) == "--standalone takes no value");
+  CHECK(usage_error({"--=x", "S"}) == "unknown option --");
+  CHECK(usage_error({"--bogus", "S"}) == "unknown option --bogus");
+}
+
+TEST_CASE("the same option twice: the last counts") {
+  CHECK(options({"--nnodes=1", "--nnodes", "2", "--nnodes=3", "S"}).text(Opt::Nnodes) == "3");
+}
+
+TEST_CASE("an unknown option names the nearest one") {
+  const struct {
+    const char* typo;
+    const char* near;  // null: none is alike enough
+  } rows[] = {
+      {"--nprocs_per_node=2", "--nproc-per-node"},
+      {"--max-restrats=1", "--max-restarts"},
+      {"--standalnoe", "--standalone"},
+      {"--rdzv_endpiont=h:1", "--rdzv-endpoint"},
+      {"--nnode=2", "--nnodes"},
+      {"--redirect=3", "--redirects"},
+      {"--stand", "--standalone"},
+      {"--xyzzy", nullptr},
+      {"--a", nullptr},
+      {"--completely-different", nullptr},
+  };
+  for (const auto& row : rows) {
+    INFO(row.typo);
+    const std::string message = usage_error({row.typo, "S"});
+    if (row.near == nullptr) {
+      CHECK(message == "unknown option " + std::string(row.typo));
+    } else {
+      CHECK_THAT(message, EndsWith("; did you mean " + std::string(row.near) + "?"));
+    }
+  }
+}
+
+TEST_CASE("nearest: edits, prefixes, and words that are too long") {
+  const std::string_view names[] = {"join_timeout", "close_timeout", "is_host"};
+  CHECK(nearest("join_timeout", names) == "join_timeout");
+  CHECK(nearest("joint_timeout", names) == "join_timeout");
+  CHECK(nearest("clos", names) == "close_timeout");
+  CHECK(nearest("ishost", names) == "is_host");
+  CHECK(nearest("", names).empty());
+  CHECK(nearest("timeout", names).empty());
+  CHECK(nearest(std::string(100'000, 'x'), names).empty());
+  CHECK(nearest("x", {}).empty());
+}
+
+TEST_CASE("torchrun 7, 8: PET_ variables set every option") {
+  for (const OptionRow& option : option_table()) {
+    const std::string name = variable(option);
+    if (option.support != Support::Built || name.empty()) continue;
+    INFO(name);
+    const auto raw = options({"S"}, {{name, "1"}});
+    REQUIRE(raw.find(option.id) != nullptr);
+    CHECK(raw.find(option.id)->value == "1");
+    CHECK(raw.find(option.id)->source == Source::Variable);
+    CHECK(raw.find(option.id)->where == name);
+  }
+}
+
+TEST_CASE("torchrun 7, 8: flags by variable") {
+  const struct {
+    const char* text;
+    bool on;
+  } rows[] = {{"1", true},   {"0", false},   {"2", true},     {"-1", true},
+              {"00", false}, {"true", true}, {"false", false}};
+  for (const auto& row : rows) {
+    INFO(row.text);
+    CHECK(options({"S"}, {{"PET_MODULE", row.text}}).flag(Opt::Module) == row.on);
+  }
+  for (const char* bad : {"", "yes", "1x", " 1", "99999999999999999999", "0x1"}) {
+    INFO(bad);
+    CHECK(usage_error({"S"}, {{"PET_MODULE", bad}}) == "PET_MODULE=" + std::string(bad) + ": must be 1 or 0");
+  }
+  CHECK(options({"--module", "S"}, {{"PET_MODULE", "0"}}).flag(Opt::Module));
+}
+
+TEST_CASE("a set but empty variable counts as set") {
+  CHECK(options({"S"}, {{"PET_NPROC_PER_NODE", ""}}).text(Opt::NprocPerNode).empty());
+}
+
+TEST_CASE("a flag wins over a variable, that over a file, that over a weaker file") {
+  const std::vector<ConfigFile> files{{"/etc/c", "role = etc\nrdzv-id = etc\nnnodes = 4\nmax-restarts = 4\n"},
+                                      {"/home/c", "role = home\nrdzv_id = home\nnnodes=3\n"}};
+  const auto raw = options({"--role", "flag", "S"}, {{"PET_ROLE", "pet"}, {"PET_RDZV_ID", "pet"}}, files);
+  CHECK(raw.text(Opt::Role) == "flag");
+  CHECK(raw.text(Opt::RdzvId) == "pet");
+  CHECK(raw.text(Opt::Nnodes) == "3");
+  CHECK(raw.find(Opt::Nnodes)->where == "/home/c line 3");
+  CHECK(raw.text(Opt::MaxRestarts) == "4");
+  CHECK(raw.find(Opt::MaxRestarts)->source == Source::File);
+  CHECK(raw.text(Opt::MasterPort) == "29500");
+  CHECK(raw.find(Opt::MasterPort) == nullptr);
+}
+
+TEST_CASE("configuration files: what a line may look like") {
+  const auto raw = options({"S"}, {},
+                           {{"/c",
+                             "# a comment\r\n\r\n  --rdzv_endpoint =  n1:29400  \r\n\trole=a = b\n"
+                             "standalone = 0\nno-python = true\nrdzv-conf ="}});
+  CHECK(raw.text(Opt::RdzvEndpoint) == "n1:29400");
+  CHECK(raw.text(Opt::Role) == "a = b");
+  CHECK_FALSE(raw.flag(Opt::Standalone));
+  CHECK(raw.flag(Opt::NoPython));
+  CHECK(raw.text(Opt::RdzvConf).empty());
+  CHECK(raw.program == Words{"S"});
+}
+
+TEST_CASE("configuration files: errors name file and line") {
+  const struct {
+    const char* content;
+    const char* message;
+  } rows[] = {
+      {"nnodes 3\n", "/c line 1: expected `option = value`"},
+      {"\n\nnproc-per-nod = 2\n", "/c line 3: unknown option nproc-per-nod; did you mean --nproc-per-node?"},
+      {"= 2", "/c line 1: unknown option "},
+      {"help = 1", "/c line 1: unknown option help"},
+      {"standalone = maybe\n", "/c line 1=maybe: must be 1 or 0"},
+  };
+  for (const auto& row : rows) {
+    INFO(row.content);
+    CHECK_THAT(usage_error({"S"}, {}, {{"/c", row.content}}), Catch::StartsWith(row.message));
+  }
+}
+
+TEST_CASE("help and version help also where a variable or a file is wrong") {
+  const std::vector<ConfigFile> bad{{"/c", "nonsense"}};
+  CHECK(options({"--help"}, {{"PET_MODULE", "x"}}, bad).flag(Opt::Help));
+  CHECK(options({"--version"}, {{"PET_TEE", "3"}}, bad).flag(Opt::Version));
+}
