@@ -78,7 +78,7 @@ void Connection::take(std::string_view bytes, const bool& gone) {
 
 void Connection::send_raw(std::string_view bytes) {
   if (write_broken_ || ended_ || finishing_) return;
-  if (queue_.empty()) {
+  if (queue_.empty() && !corked_) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
@@ -94,14 +94,19 @@ void Connection::send_raw(std::string_view bytes) {
     return;
   }
   queue_ += bytes;
-  want();
+  if (!corked_) want();
+}
+
+void Connection::uncork() {
+  corked_ = false;
+  if (!queue_.empty()) flush();
 }
 
 void Connection::flush() {
   while (!queue_.empty()) {
     const ssize_t n = ::send(socket_.get(), queue_.data(), queue_.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
+    if (n < 0 && errno == EAGAIN) return want();
     if (n < 0) {
       write_broken_ = true;
       queue_.clear();
@@ -116,6 +121,7 @@ void Connection::flush() {
 void Connection::finish() {
   if (finishing_) return;
   finishing_ = true;
+  if (corked_) return uncork();
   if (queue_.empty()) ::shutdown(socket_.get(), SHUT_WR);
 }
 

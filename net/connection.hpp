@@ -48,6 +48,10 @@ class Connection {
   /// bytes.
   void send(std::string_view body) { send_raw(frame(body)); }
   void send_raw(std::string_view bytes);
+  /// Between the two, what is sent is collected: several frames become one packet, and one wake-up of the
+  /// peer.
+  void cork() { corked_ = true; }
+  void uncork();
   /// Closes our direction when all was sent; then waits for the peer's end (on_end) as before.
   void finish();
   [[nodiscard]] bool all_sent() const { return queue_.empty(); }
@@ -69,6 +73,7 @@ class Connection {
   std::string magic_;
   std::string early_;
   std::string queue_;
+  bool corked_ = false;
   bool finishing_ = false;
   bool write_broken_ = false;
   bool ended_ = false;

@@ -173,6 +173,7 @@ void CoordinatorService::become_agent(SessionId id) {
       loop_, std::move(session.socket), limits::kHelloBytesMax,
       net::Connection::Handlers{[this, id](std::string_view body) { on_frame(id, body); },
                                 [this, id](const net::End& end) { on_end(id, end); }});
+  session.connection->cork();  // until the first answer
   session.connection->send_raw(wire::kMagic);
   session.connection->feed(std::string_view(session.head).substr(wire::kMagic.size()));
   session.head.clear();

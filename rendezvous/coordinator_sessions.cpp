@@ -30,7 +30,9 @@ void CoordinatorService::on_frame(SessionId id, std::string_view body) {
     return refuse(id, session, kRefused, false, "bad message: " + message.error().message);
   }
   if (!*message) return;  // of a later version
+  session.connection->cork();
   on_message(id, session, **message);
+  if (const auto it = sessions_.find(id); it != sessions_.end()) it->second.connection->uncork();
 }
 
 void CoordinatorService::on_message(SessionId id, Session& session, const wire::Message& message) {

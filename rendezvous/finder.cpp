@@ -66,7 +66,9 @@ void Finder::fail(std::string sentence, int exit_code) {
 
 void Finder::attempt() {
   if (!first_attempt_) first_attempt_ = EventLoop::now();
-  own_ = net::interface_addresses();
+  // Where only this machine is meant, its interfaces do not matter.
+  const bool here = net::loopback_host(config_.endpoint.host) && config_.local_addr.empty();
+  if (!here) own_ = net::interface_addresses();
   local_addr_known_ ? resolve_endpoint() : resolve_local_addr();
 }
 
@@ -196,6 +198,9 @@ void Finder::connect_next() {
       server_->serve();
       serving_ = true;
     }
+    if (port_taken_)
+      first_error_ =
+          "port " + std::to_string(port_) + " of this host is in use, but no rendezvous listens there";
     return fail(first_error_);
   }
   const net::Address to = targets_[next_target_++];
@@ -217,15 +222,20 @@ void Finder::on_socket(UniqueFd socket) {
       net::Connection::Handlers{[this](std::string_view body) { on_frame(body); },
                                 [this](const net::End& end) { on_end(end); }});
   connection_->expect_magic(wire::kMagic);
+  connection_->cork();
   connection_->send_raw(wire::kMagic);
   deadline_ = loop_.after(limits::kHelloTimeout, [this] {
     fail(endpoint_text_ + " takes connections but does not answer: not a rendezvous port?",
          port_taken_ ? kRefusedCode : 0);
   });
-  if (config_.token.empty()) return after_auth();
-  talk_ = Talk::Auth;
-  nonce_ = random_hex(16);
-  connection_->send(wire::encode(wire::AuthBegin{nonce_}));
+  if (config_.token.empty()) {
+    after_auth();
+  } else {
+    talk_ = Talk::Auth;
+    nonce_ = random_hex(16);
+    connection_->send(wire::encode(wire::AuthBegin{nonce_}));
+  }
+  if (connection_) connection_->uncork();
 }
 
 void Finder::after_auth() {
@@ -244,7 +254,8 @@ void Finder::found() {
   out.own_remote = view(ends->remote, ends->remote_port);
   out.advertise = advertise_;
   for (const auto& entry : own_) {
-    if (!entry.address.loopback()) out.interface_addresses.push_back(net::text(entry.address));
+    if (!entry.address.loopback() && !entry.address.link_local())
+      out.interface_addresses.push_back(net::text(entry.address));
   }
   handlers_.on_found(std::move(out));
 }

@@ -345,7 +345,7 @@ TEST_CASE("c10d: strangers on the port disturb nothing", "[rendezvous]") {
   CHECK_THAT(read_all(status.get()), Catch::Contains("waiting for 1 more"));
   CHECK(read_all(random.get()).empty());
   CHECK(read_all(tls.get()).empty());
-  CHECK_THAT(read_all(huge.get()), Catch::StartsWith("CXR1"));
+  CHECK(read_all(huge.get()).empty());
   CHECK(read_all(silent.get()).empty());  // closed after the hello time-out
   CHECK(read_all(half.get()).empty());
   job.add("b").member->ready(2);

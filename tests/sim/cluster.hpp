@@ -48,6 +48,7 @@ class Cluster {
     rendezvous::MemberConfig config;
     rendezvous::MemberState state;
     LinkId link = 0;
+    std::uint64_t server = 0;   ///< coordinator process of its latest connection
     std::uint64_t wake = 0;     ///< number of the latest wake-up
     std::uint64_t attempt = 0;  ///< number of the latest attempt
     bool workers = false;       ///< alive, perhaps stopping

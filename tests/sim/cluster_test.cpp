@@ -181,6 +181,7 @@ void Cluster::attempt(NodeId id) {
     link.agent = process;
     link.server = server_.process;
     links_[now.link] = link;
+    now.server = link.server;
     take(id, member_event::Connected{"local " + std::to_string(now.link), "remote", "", {}});
   });
 }
@@ -207,7 +208,7 @@ void Cluster::on_started(NodeId id, const World& world) {
   if (world.round <= a.last_round) violate("rounds went back on node " + std::to_string(id));
   a.workers = true;
   a.world = world;
-  a.world_of = links_.contains(a.link) ? links_.at(a.link).server : a.world_of;
+  a.world_of = a.server;
   a.last_round = world.round;
   ++rounds_started_;
   note("node " + std::to_string(id) + " runs round " + std::to_string(world.round) + " as " +
