@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "base/unique_fd.hpp"
@@ -41,11 +40,11 @@ std::optional<double> quota_v2(const std::string& directory) {
 
 std::optional<double> quota_v1(const std::string& directory) {
   const auto quota_text = read_text(directory + "/cpu.cfs_quota_us");
+  const auto quota = whole_number(quota_text ? first_line(*quota_text) : std::string_view());   // -1: none
+  if (!quota) return std::nullopt;
   const auto period_text = read_text(directory + "/cpu.cfs_period_us");
-  if (!quota_text || !period_text) return std::nullopt;
-  const auto quota = whole_number(first_line(*quota_text));   // -1: none
-  const auto period = whole_number(first_line(*period_text));
-  if (!quota || !period || *period == 0) return std::nullopt;
+  const auto period = whole_number(period_text ? first_line(*period_text) : std::string_view());
+  if (!period || *period == 0) return std::nullopt;
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
@@ -117,7 +116,9 @@ int usable_cpus(const std::string& root) {
   const int cpus = cpus_by_affinity();
   const auto quota = cpu_quota(root);
   if (!quota) return cpus;
-  return std::clamp(static_cast<int>(std::ceil(*quota)), 1, cpus);
+  const double most = std::min(*quota, static_cast<double>(cpus));
+  const int whole = static_cast<int>(most);
+  return std::clamp(whole < most ? whole + 1 : whole, 1, cpus);   // rounded up, without libm
 }
 
 int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {

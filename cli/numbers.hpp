@@ -2,7 +2,6 @@
 #pragma once
 
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -17,14 +16,27 @@ namespace cxxrun::cli {
   return number;
 }
 
-/// Seconds, with a fraction if wanted, 0 or more.
+/// Seconds, with a fraction if wanted, 0 or more: "30", "0.5", ".5", "2.". By hand: std::from_chars for double would make
+/// every start of the program load libm.
 [[nodiscard]] inline std::optional<double> seconds_number(std::string_view text) {
   double number = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || ec != std::errc() || end != text.data() + text.size() || !std::isfinite(number) || number < 0) {
-    return std::nullopt;
+  double unit = 1;
+  bool fraction = false;
+  bool digits = false;
+  for (const char c : text) {
+    if (c == '.' && !fraction) {
+      fraction = true;
+    } else if (c < '0' || c > '9') {
+      return std::nullopt;
+    } else {
+      digits = true;
+      if (unit >= 1e9) continue;   // nanoseconds are enough
+      number = number * 10 + (c - '0');
+      if (fraction) unit *= 10;
+    }
   }
-  return number;
+  if (!digits || number > 1e15) return std::nullopt;   // beyond any time limit, and no longer exact
+  return number / unit;
 }
 
 }  // namespace cxxrun::cli

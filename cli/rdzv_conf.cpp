@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/rdzv_conf.hpp"
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
 
 #include "cli/numbers.hpp"
@@ -27,7 +27,8 @@ Result<> set_seconds(std::string_view value, bool zero_allowed, const std::funct
   if (!seconds || *seconds > kSecondsMax || (*seconds <= 0 && !zero_allowed)) {
     return plain_error(zero_allowed ? "must be seconds, 0 or more" : "must be seconds, more than 0");
   }
-  set(milliseconds(static_cast<std::int64_t>(std::ceil(*seconds * 1000.0))));
+  const milliseconds time(static_cast<std::int64_t>(*seconds * 1000.0));
+  set(*seconds > 0 ? std::max(time, milliseconds(1)) : time);   // not std::ceil: it would load libm
   return kOk;
 }
 
