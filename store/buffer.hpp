@@ -7,12 +7,18 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 
 namespace cxxrun::store {
 
 /// Bytes that arrived and are not read yet. Grows in place where the system can, and never zero-fills.
 class Buffer {
  public:
+  void swap(Buffer& other) noexcept {
+    data_.swap(other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
   [[nodiscard]] std::string_view bytes() const { return {data_.get(), size_}; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
@@ -39,15 +45,14 @@ class Buffer {
     std::memcpy(tail(), bytes.data(), bytes.size());
     size_ += bytes.size();
   }
-  /// Forgets the first bytes, and the memory too when none is left.
+  /// Forgets the first bytes. The memory stays, for release() or for more.
   void consume(std::size_t bytes) {
     size_ -= bytes;
-    if (size_ == 0) {
-      data_.reset();
-      capacity_ = 0;
-    } else if (bytes > 0) {
-      std::memmove(data_.get(), data_.get() + bytes, size_);
-    }
+    if (size_ > 0 && bytes > 0) std::memmove(data_.get(), data_.get() + bytes, size_);
+  }
+  void release() {
+    data_.reset();
+    size_ = capacity_ = 0;
   }
 
  private:

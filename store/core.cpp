@@ -17,6 +17,9 @@ constexpr std::size_t kWaitCost = 40;
 /// Room for the digits of any i64 and its sign.
 constexpr std::size_t kDigitsMax = 24;
 
+/// From this size on a value is sent from where it lies.
+constexpr std::size_t kBorrowedBytes = std::size_t{16} << 10;
+
 /// Vectors of waits are given back when the last wait ends and they have grown beyond this.
 constexpr std::size_t kWaitNodesKept = 16'384;
 
@@ -48,16 +51,12 @@ Core::Core(const CoreLimits& limits, std::uint64_t hash_seed)
 
 Core::Verdict Core::apply(ClientId client, const Request& request, std::string& reply) {
   std::int64_t sum = 0;
+  borrowed_ = {};
   switch (request.op) {
     case Op::Validate: return Verdict::Served;
     case Op::Set: return set(request.string(0), request.string(1));
     case Op::CompareSet: return compare_set(request, reply);
-    case Op::Get: {
-      const Entry* entry = find(request.string(0));
-      put_string(reply,
-                 entry != nullptr && entry->exists ? std::string_view(entry->value) : std::string_view());
-      return Verdict::Served;
-    }
+    case Op::Get: get(request.string(0), reply); return Verdict::Served;
     case Op::Add:
       if (add(request.string(0), request.signed_number(), sum) == Verdict::Close) return Verdict::Close;
       put_i64(reply, sum);
@@ -118,6 +117,14 @@ void Core::write(Slot& slot, std::string_view value) {
   if (entry.value.capacity() > 2 * value.size() + 64) std::string().swap(entry.value);
   entry.value.assign(value);
   wake_all(slot);
+}
+
+void Core::get(std::string_view key, std::string& reply) {
+  const Entry* entry = find(key);
+  const std::string_view value = entry != nullptr ? std::string_view(entry->value) : std::string_view();
+  if (value.size() < kBorrowedBytes) return put_string(reply, value);
+  put_u64(reply, value.size());
+  borrowed_ = value;
 }
 
 Core::Verdict Core::set(std::string_view key, std::string_view value) {

@@ -46,6 +46,10 @@ class Core {
   /// may be among them.
   Verdict apply(ClientId client, const Request& request, std::string& reply);
 
+  /// The end of the reply when that is a large value: to be sent behind `reply`, or copied, before the next
+  /// call.
+  [[nodiscard]] std::string_view borrowed() const { return borrowed_; }
+
   /// Each gets one kStopWaiting. The caller empties it.
   [[nodiscard]] std::vector<ClientId>& woken() { return woken_; }
 
@@ -89,6 +93,7 @@ class Core {
     why_ = why;
     return Verdict::Close;
   }
+  void get(std::string_view key, std::string& reply);
   Verdict set(std::string_view key, std::string_view value);
   Verdict compare_set(const Request& request, std::string& reply);
   Verdict add(std::string_view key, std::int64_t delta, std::int64_t& sum);
@@ -120,6 +125,7 @@ class Core {
   std::vector<WaitNode> nodes_;
   std::uint32_t free_node_ = kNone;
   std::vector<ClientId> woken_;
+  std::string_view borrowed_;
   std::size_t keys_ = 0, bytes_ = 0, waits_ = 0;
   const char* why_ = "";
 };

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/daemon.hpp"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -16,12 +14,11 @@ namespace cxxrun::store {
 namespace {
 
 constexpr std::size_t kSharedBytes = std::size_t{64} << 10;
-constexpr std::size_t kReplyBatchBytes = std::size_t{64}
-                                         << 10;  // replies to pipelined requests go out in such pieces
+constexpr std::size_t kReplyBatchBytes = std::size_t{64} << 10;  // of replies to pipelined requests
 constexpr std::size_t kReplyBytesKept = std::size_t{1} << 20;
+constexpr std::size_t kSpareBytesMax = limits::kStoreValueBytesMax + kSharedBytes;
+constexpr int kLargeReadsPerTurnMax = 16;
 constexpr int kEventsPerTurnMax = 256;
-constexpr int kAcceptsPerTurnMax = 64;  // those that are accepted get served before the next come
-constexpr std::size_t kReportedMax = 1'024;
 
 // Names of the two descriptors that are no connection.
 constexpr std::uint64_t kListenerId = ~std::uint64_t{0};
@@ -34,13 +31,6 @@ std::uint64_t random_seed() {
   }
   return seed;
 }
-
-bool add_to(int epoll, int fd, std::uint32_t events, std::uint64_t id) {
-  epoll_event event{.events = events, .data = {.u64 = id}};
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
@@ -55,8 +45,8 @@ Daemon::Daemon(UniqueFd listener, const DaemonOptions& options, Mailbox<Command>
       core_(options.core, random_seed()),
       shared_(std::make_unique_for_overwrite<char[]>(kSharedBytes)) {
   if (!epoll_) return;
-  const bool watched = add_to(epoll_.get(), commands_.fd(), EPOLLIN, kCommandsId) &&
-                       (!listener_ || add_to(epoll_.get(), listener_.get(), EPOLLIN, kListenerId));
+  const bool watched = watch_new(commands_.fd(), EPOLLIN, kCommandsId) &&
+                       (!listener_ || watch_new(listener_.get(), EPOLLIN, kListenerId));
   if (!watched) epoll_.reset();
 }
 
@@ -96,125 +86,6 @@ void Daemon::on_commands() {
   }
 }
 
-// --- connections come ---
-
-void Daemon::on_accept() {
-  for (int i = 0; i < kAcceptsPerTurnMax; ++i) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket) {
-      adopt(std::move(socket), {});  // the options of the listener were inherited
-    } else if (errno == EMFILE || errno == ENFILE) {
-      shed_connection();
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;
-    }
-  }
-}
-
-/// Without this a client that cannot be accepted would wait for ever, and we would spin. Closed, it tries
-/// again.
-void Daemon::shed_connection() {
-  spare_.reset();
-  const UniqueFd shed(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  spare_ = open_spare();
-}
-
-void Daemon::adopt(UniqueFd socket, std::string_view first) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return;  // gone already
-  const auto peer = address_bytes(address);
-  if (!peer) return;
-  if (free_ids_.empty()) {
-    free_ids_.push_back(static_cast<ClientId>(connections_.size()));
-    connections_.emplace_back();
-  }
-  const ClientId id = free_ids_.back();
-  auto connection = std::make_unique<Connection>();
-  connection->id = id;
-  connection->serial = ++serial_;
-  connection->peer = *peer;
-  connection->socket = std::move(socket);
-  if (!add_to(epoll_.get(), connection->socket.get(), 0, id)) return;
-  free_ids_.pop_back();
-  Connection& c = *(connections_[id] = std::move(connection));
-  c.input.append(first);
-  if (!account(c)) return;
-  if (admitted(c)) {
-    begin(c);
-  } else if (!admission_ && held_.size() < options_.held_max) {
-    c.stage = Stage::Held;
-    held_.push_back(id);
-  } else {
-    refuse(c);
-  }
-}
-
-/// Whoever speaks from an address of this host is on this host.
-bool Daemon::admitted(const Connection& c) const {
-  if (admission_ ? admission_->allows(c.peer) : Admission().allows(c.peer)) return true;
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(c.socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return false;
-  return address_bytes(address) == c.peer;
-}
-
-void Daemon::admit(const Admission& admission) {
-  admission_ = admission;
-  for (const ClientId id : std::exchange(held_, {})) {
-    Connection& c = *connections_[id];
-    if (admitted(c)) {
-      begin(c);
-    } else {
-      refuse(c);
-    }
-  }
-}
-
-void Daemon::refuse(Connection& c) {
-  if (reported_.size() < kReportedMax && reported_.insert(c.peer).second) refused_.put(text(c.peer));
-  close(c);
-}
-
-void Daemon::begin(Connection& c) {
-  c.stage = Stage::Handshake;
-  ++handshaking_;
-  handshakes_.push_back({std::chrono::steady_clock::now() + options_.handshake_timeout, c.id, c.serial});
-  while (handshaking_ > options_.handshakes_max) {
-    if (!is_over(handshakes_.front())) close(*connections_[handshakes_.front().id]);
-    handshakes_.pop_front();
-  }
-  if (c.stage == Stage::Closed) return;
-  watch(c);
-  if (!c.input.empty()) serve(c, c.input.bytes());
-}
-
-bool Daemon::is_over(const Deadline& deadline) const {
-  const auto& connection = connections_[deadline.id];
-  return connection == nullptr || connection->serial != deadline.serial ||
-         connection->stage != Stage::Handshake;
-}
-
-void Daemon::expire_handshakes(Time now) {
-  while (!handshakes_.empty()) {
-    const Deadline& oldest = handshakes_.front();
-    if (!is_over(oldest)) {
-      if (oldest.when > now) return;
-      close(*connections_[oldest.id]);
-    }
-    handshakes_.pop_front();
-  }
-}
-
-int Daemon::wait_ms() const {
-  if (handshakes_.empty()) return -1;
-  const auto left = handshakes_.front().when - std::chrono::steady_clock::now();
-  return static_cast<int>(
-      std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
-}
-
-// --- connections speak ---
-
 void Daemon::on_ready(Connection& c, std::uint32_t events) {
   if (c.stage == Stage::Closed) return;
   if ((events & EPOLLOUT) != 0) on_writable(c);
@@ -241,17 +112,28 @@ void Daemon::on_readable(Connection& c) {
   serve(c, c.input.bytes());
 }
 
-/// Room grows with what has really come (at most twofold), not with what a length promises.
+/// Room grows with what has really come (at most twofold), not with what a length promises; memory that we
+/// have anyway may be larger. Reads on while there is more, so that few large requests are under way at once.
 void Daemon::read_large(Connection& c) {
-  const std::size_t have = c.input.bytes().size();
-  c.input.reserve(std::min(c.parser.needed() - have, std::max(have, kSharedBytes)));
-  if (!account(c)) return;
-  const ssize_t got = ::recv(c.socket.get(), c.input.tail(), c.input.room(), 0);
-  if (got <= 0) {
-    if (got == 0 || (errno != EAGAIN && errno != EINTR)) close(c);
-    return;
+  for (int i = 0; i < kLargeReadsPerTurnMax; ++i) {
+    const std::size_t have = c.input.bytes().size();
+    if (have >= c.parser.needed()) return serve(c, c.input.bytes());
+    if (c.input.capacity() < c.parser.needed() && spare_input_.capacity() >= c.parser.needed()) {
+      spare_input_.append(c.input.bytes());
+      spare_input_.swap(c.input);
+      spare_input_.release();
+    }
+    if (c.input.room() == 0)
+      c.input.reserve(std::min(c.parser.needed() - have, std::max(have, kSharedBytes)));
+    if (!account(c)) return;
+    const std::size_t wanted = std::min(c.input.room(), c.parser.needed() - have);
+    const ssize_t got = ::recv(c.socket.get(), c.input.tail(), wanted, 0);
+    if (got <= 0) {
+      if (got == 0 || (errno != EAGAIN && errno != EINTR)) close(c);
+      return;
+    }
+    c.input.grew(static_cast<std::size_t>(got));
   }
-  c.input.grew(static_cast<std::size_t>(got));
   if (c.input.bytes().size() >= c.parser.needed()) serve(c, c.input.bytes());
 }
 
@@ -277,6 +159,7 @@ void Daemon::serve(Connection& c, std::string_view bytes) {
 /// A client that does not read its replies is not served further. Its requests wait, here and in its own
 /// kernel.
 bool Daemon::pause_if_slow(Connection& c) {
+  if (c.stage == Stage::Closed) return false;
   if (reply_.size() >= kReplyBatchBytes && !send_replies(c)) return false;
   c.paused = unsent(c) > options_.unsent_pause;
   return c.paused;
@@ -290,6 +173,8 @@ bool Daemon::serve_one(Connection& c) {
     return true;
   }
   if (core_.apply(c.id, request, reply_) == Core::Verdict::Close) return false;
+  if (!core_.borrowed().empty() && !send_with(c, core_.borrowed()))
+    return true;  // closed, which serve() sees
   if (!core_.woken().empty()) send_wakes(c);
   return true;
 }
@@ -303,6 +188,14 @@ void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served
     return;
   }
   account(c);
+}
+
+void Daemon::give_up_input(Connection& c) {
+  const std::size_t capacity = c.input.capacity();
+  if (capacity > kSharedBytes && capacity <= kSpareBytesMax && capacity > spare_input_.capacity()) {
+    spare_input_.swap(c.input);
+  }
+  c.input.release();
 }
 
 /// Wakes come before the reply to the request that caused them: those who wait have waited longer.
@@ -349,6 +242,34 @@ bool Daemon::send_replies(Connection& c) {
   return true;
 }
 
+/// Sends `reply_` and behind it a value that lies in the map, without a copy of what goes at once.
+bool Daemon::send_with(Connection& c, std::string_view value) {
+  if (unsent(c) > 0) {
+    reply_.append(value);
+    return send_replies(c);
+  }
+  iovec parts[2] = {{reply_.data(), reply_.size()}, {const_cast<char*>(value.data()), value.size()}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  const ssize_t went = ::sendmsg(c.socket.get(), &message, MSG_NOSIGNAL);
+  if (went < 0 && errno != EAGAIN && errno != EINTR) {
+    close(c);
+    return false;
+  }
+  const auto sent = static_cast<std::size_t>(std::max<ssize_t>(went, 0));
+  if (sent < reply_.size()) {
+    c.unsent.append(reply_, sent);
+    c.unsent.append(value);
+  } else {
+    c.unsent.append(value.substr(sent - reply_.size()));
+  }
+  reply_.clear();
+  if (!account(c)) return false;
+  watch(c);
+  return true;
+}
+
 void Daemon::on_writable(Connection& c) {
   const ssize_t went = ::send(c.socket.get(), c.unsent.data() + c.sent, unsent(c), MSG_NOSIGNAL);
   if (went < 0) {
@@ -368,6 +289,7 @@ void Daemon::on_writable(Connection& c) {
 /// Keeps `buffered_`. False when all clients together hold too much: then the one that asked for more is
 /// closed.
 bool Daemon::account(Connection& c) {
+  if (c.stage == Stage::Closed) return false;
   const std::size_t holds = c.input.capacity() + c.unsent.size();
   buffered_ += holds;
   buffered_ -= c.counted;

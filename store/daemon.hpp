@@ -25,13 +25,15 @@ namespace cxxrun::store {
 struct DaemonOptions {
   WireLimits wire;
   CoreLimits core;
-  Duration handshake_timeout = 30s;    ///< from accept to a complete VALIDATE
-  std::size_t handshakes_max = 8'192;  ///< unfinished ones; beyond, the oldest is closed
-  std::size_t held_max = 1'024;        ///< connections that wait for the first admission; beyond: closed
-  std::size_t unsent_pause = std::size_t{256}
-                             << 10;  ///< a client with more unread replies is not served until it reads
-  std::size_t buffered_bytes_max =
-      limits::kStoreBytesMax;  ///< unread replies and incomplete requests of all clients
+  Duration handshake_timeout = 30s;  ///< from accept to a complete VALIDATE
+  /// Unfinished handshakes; beyond, the oldest is closed.
+  std::size_t handshakes_max = 8'192;
+  /// Connections that wait for the first admission; beyond, they are closed.
+  std::size_t held_max = 1'024;
+  /// A client with more unread replies than this is not served until it reads.
+  std::size_t unsent_pause = std::size_t{256} << 10;
+  /// Unread replies and incomplete requests of all clients; who asks for more is closed.
+  std::size_t buffered_bytes_max = limits::kStoreBytesMax;
 };
 
 /// What the owner tells the thread.
@@ -88,6 +90,8 @@ class Daemon {
     std::uint64_t serial;
   };
 
+  static UniqueFd open_spare();
+  bool watch_new(int fd, std::uint32_t events, std::uint64_t id);
   void turn();
   void on_commands();
   void on_accept();
@@ -108,6 +112,8 @@ class Daemon {
   bool pause_if_slow(Connection& connection);
   void keep_rest(Connection& connection, std::string_view bytes, std::size_t served);
   bool send_replies(Connection& connection);
+  bool send_with(Connection& connection, std::string_view value);
+  void give_up_input(Connection& connection);
   void on_writable(Connection& connection);
   void send_wakes(const Connection& serving);
   void wake(Connection& connection);
@@ -138,7 +144,8 @@ class Daemon {
   std::uint64_t serial_ = 0;
   std::set<AddressBytes> reported_;  // refused addresses that the owner was told
   std::unique_ptr<char[]> shared_;   // where most requests are read and parsed in place
-  std::string reply_;                // of the connection that is being served
+  Buffer spare_input_;  // memory of a large request, for the next one: fresh pages are what it costs most
+  std::string reply_;   // of the connection that is being served
   bool stopped_ = false;
 };
 

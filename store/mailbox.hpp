@@ -38,6 +38,9 @@ class Mailbox {
         ::write(event_.get(), &one, sizeof one);  // full: it is readable anyway
   }
 
+  /// The receiver: is there something to take, also before fd() was seen readable.
+  [[nodiscard]] bool has_mail() const { return head_.load(std::memory_order_acquire) != nullptr; }
+
   /// The receiver: everything put so far, oldest first.
   std::vector<T> take() {
     std::uint64_t count = 0;

@@ -18,7 +18,7 @@ namespace cxxrun::store {
 struct ServerOptions {
   std::uint16_t port_first = 0;  ///< 0: any port
   std::uint16_t port_last = 0;
-  std::uint16_t port_skip = 0;                             ///< not this one: it is somebody's by agreement; 0: none
+  std::uint16_t port_skip = 0;  ///< not this one: it is somebody's by agreement; 0: none
   std::size_t value_bytes_max = limits::kStoreValueBytesMax;
   std::size_t bytes_max = limits::kStoreBytesMax;  ///< keys and values together
   bool listening = true;                           ///< false: no socket of its own, only adopt(); port() is 0

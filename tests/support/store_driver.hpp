@@ -57,6 +57,7 @@ class PureDriver final : public Driver {
         hang_up(client);
         break;
       }
+      peer.output.append(core_.borrowed());
       for (const ClientId woken : core_.woken())
         peers_[static_cast<int>(woken)].output.push_back(kStopWaiting);
       core_.woken().clear();
