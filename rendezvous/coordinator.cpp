@@ -75,6 +75,7 @@ class Decider {
   void lose(MemberId id, std::string how, bool silent);
   void depart(MemberId id, const std::string& sentence);
   void check_done();
+  [[nodiscard]] Duration rejoin_limit() const;
   void begin_gathering(bool first);
   void stop_round(std::string reason, const std::optional<Failure>& cause);
   void end_stopping_if_all_stopped();
@@ -86,6 +87,7 @@ class Decider {
   void close(Outcome outcome, int exit_code, std::string reason, std::optional<Failure> root);
   wire::Close close_for(const CoordinatorMember& m) const;
   void settle();
+  void tell_spares();
   void tell_waiting();
   int live_in_round() const;
   Time next_wake() const;
@@ -254,7 +256,11 @@ void Decider::on(const event::Joined& e) {
   if (e.hello.running) {  // workers of a round that we never started: they must go first
     send(e.id, wire::Stop{s_.epoch, e.hello.round, "the rendezvous was started anew", std::nullopt});
   }
-  if (s_.phase == Phase::Gathering && s_.gather_deadline == Time::max()) begin_gathering(true);
+  if (s_.phase != Phase::Gathering) return;
+  if (s_.gather_deadline == Time::max()) begin_gathering(true);
+  // A coordinator made after a loss: these members have waited for one job already, not for the first time.
+  if (!s_.any_round && s_.round >= 0)
+    s_.gather_deadline = std::min(s_.gather_deadline, now_ + rejoin_limit());
 }
 
 void Decider::on(const event::Ready& e) {
@@ -355,12 +361,16 @@ int Decider::live_in_round() const {
                                         [](const auto& entry) { return entry.second.in_round; }));
 }
 
-void Decider::begin_gathering(bool first) {
-  s_.phase = Phase::Gathering;
+/// How long a job that ran already waits for its missing nodes.
+Duration Decider::rejoin_limit() const {
   const auto& t = config_.timeouts;
   const bool restart_left = s_.restarts < config_.max_restarts;
-  const auto rejoin = t.rejoin.value_or(restart_left ? t.join : std::chrono::milliseconds(30s));
-  s_.gather_deadline = now_ + (first ? t.join : rejoin);
+  return t.rejoin.value_or(restart_left ? t.join : std::chrono::milliseconds(30s));
+}
+
+void Decider::begin_gathering(bool first) {
+  s_.phase = Phase::Gathering;
+  s_.gather_deadline = now_ + (first ? Duration(config_.timeouts.join) : rejoin_limit());
   s_.last_call_until = Time::max();
   s_.notice_key = 0;
   s_.notice_gap = kNoticeGapFirst;
@@ -462,7 +472,7 @@ void Decider::start_if_possible() {
   if (n < config_.nnodes_min || n == 0) {
     s_.last_call_until = Time::max();
     if (now_ >= s_.gather_deadline) {
-      const auto key = s_.any_round ? "rejoin_timeout" : "join_timeout";
+      const auto key = s_.any_round || s_.round >= 0 ? "rejoin_timeout" : "join_timeout";
       close(Outcome::NodesMissing, kClosedMissing,
             "only " + std::to_string(n) + " of " + std::to_string(config_.nnodes_min) +
                 " nodes were there when the time was over (--rdzv-conf " + key + "=SECONDS)",
@@ -509,7 +519,7 @@ void Decider::start(const std::vector<MemberId>& ranked) {
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     CoordinatorMember& m = *find(ranked[i]);
     m.in_round = true;
-    m.ready = false;
+    m.ready = m.told_spare = false;
     m.group_rank = static_cast<int>(i);
     send(ranked[i],
          wire::Start{s_.epoch, all[i], i == 0 ? admitted(s_, ranked) : std::vector<std::string>{}});
@@ -585,7 +595,19 @@ void Decider::settle() {
   end_stopping_if_all_stopped();
   start_if_possible();
   let_newcomer_in();
+  tell_spares();
   tell_waiting();
+}
+
+/// Who came beyond MAX waits without a word otherwise.
+void Decider::tell_spares() {
+  if (s_.phase != Phase::Running) return;
+  for (auto& [id, m] : s_.members) {
+    if (m.in_round || !m.ready || !m.connected || std::exchange(m.told_spare, true)) continue;
+    send(id,
+         wire::Notice{"round " + std::to_string(s_.round) + " runs on " + std::to_string(live_in_round()) +
+                      " nodes, as many as it may have; this node is a spare and steps in when one goes"});
+  }
 }
 
 void Decider::tell_waiting() {

@@ -116,6 +116,7 @@ struct CoordinatorMember {
   bool ready = false;
   bool suspended = false;
   bool in_round = false;  ///< of the current or last round
+  bool told_spare = false;  ///< knows that the round goes on without it
   bool done = false;      ///< all its workers of this round exited 0
   std::uint16_t store_port = 0;
   int group_rank = -1;         ///< of the last round it was in; kept while it stays

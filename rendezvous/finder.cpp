@@ -79,8 +79,10 @@ void Finder::resolve_local_addr() {
   }
   if (!net::local_address_is_name(config_.local_addr, own_)) return choose_local_addr({});
   resolve_ = std::make_unique<net::Resolve>(loop_, config_.local_addr, kResolveLimit, [this](auto result) {
-    if (!result) return fail("--local-addr: " + result.error().message);  // may appear later
-    choose_local_addr(*result);
+    if (result) return choose_local_addr(*result);
+    // A name of a domain may appear later (a pod's own name does); anything else is a mistake.
+    if (config_.local_addr.find('.') == std::string::npos) return choose_local_addr({});
+    fail("--local-addr: " + result.error().message);
   });
 }
 
