@@ -480,7 +480,7 @@ void Decider::start_if_possible() {
     }
     return;
   }
-  if (n < config_.nnodes_max && !s_.any_round) {
+  if (n < config_.nnodes_max && !s_.any_round && !old_round_accounted_for()) {
     if (s_.last_call_until == Time::max()) s_.last_call_until = now_ + config_.timeouts.last_call;
     if (now_ < s_.last_call_until) return;
   }

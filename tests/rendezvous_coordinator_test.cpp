@@ -360,6 +360,23 @@ TEST_CASE("coordinator: a fresh one goes on with the rounds and restarts of its 
   CHECK(start->world.restart_count == 2);
 }
 
+TEST_CASE("coordinator: a fresh one waits for a job that has run no longer than its last one would have",
+          "[rendezvous]") {
+  for (const int min : {1, 2}) {
+    Core c(min, 2, 0);
+    auto survivor = c.hello("b");
+    survivor.epoch = 1;
+    survivor.round = 0;
+    survivor.round_size = 2;
+    c.take(event::Joined{2, survivor, Link{"10.0.0.2", "10.0.0.1", true, true}});
+    CHECK(c.state.phase ==
+          (min == 1 ? Phase::Running : Phase::Gathering));  // enough are here: no last call again
+    c.now += 31s;
+    c.take(event::Tick{});
+    if (min == 2) CHECK(c.last<wire::Close>(2)->exit_code == 75);
+  }
+}
+
 TEST_CASE("placement: natural order", "[rendezvous]") {
   const std::vector<std::string> sorted{"", "n", "n1", "n01", "n2", "n2a", "n10", "n10x", "node", "z"};
   for (std::size_t i = 0; i < sorted.size(); ++i) {

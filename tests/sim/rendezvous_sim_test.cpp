@@ -24,7 +24,7 @@ std::vector<std::uint64_t> seeds_from_environment_or(std::uint64_t count) {
 
 TEST_CASE("rendezvous keeps its promises under faults", "[sim]") {
   int rounds = 0;
-  const auto seeds = seeds_from_environment_or(300);
+  const auto seeds = seeds_from_environment_or(200);
   for (const std::uint64_t seed : seeds) {
     Cluster cluster(seed);
     cluster.run_with_faults(5min);
