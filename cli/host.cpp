@@ -129,7 +129,8 @@ int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {
       const auto comma = rest.find(',');
       std::string_view entry = rest.substr(0, comma);
       while (entry.starts_with(' ')) entry.remove_prefix(1);
-      if (entry.empty() || entry.starts_with('-')) break;   // CUDA stops at the first entry that is none
+      const bool index = !entry.empty() && entry[0] >= '0' && entry[0] <= '9';
+      if (!index && !entry.starts_with("GPU-") && !entry.starts_with("MIG-")) break;   // CUDA stops at the first that is none
       ++count;
       if (comma == std::string_view::npos) break;
       rest.remove_prefix(comma + 1);

@@ -148,6 +148,8 @@ std::string_view trimmed(std::string_view text) {
 /// `key = value` lines; # starts a comment line. Keys are the long options.
 std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
   std::string_view rest = file.content;
+  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);   // an editor's byte order mark
+  if (rest.find('\0') != std::string_view::npos) return UsageError{file.path + ": is not a text file"};
   for (int number = 1; !rest.empty(); ++number) {
     const auto end = rest.find('\n');
     const std::string_view line = trimmed(rest.substr(0, end));
@@ -198,6 +200,7 @@ std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> 
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.size() > 64) return {};   // no name of ours is that long; the work grows with it
   std::string_view best;
   std::size_t best_distance = word.size() / 3 + 1;   // a third of it wrong: another word
   for (const auto candidate : candidates) {

@@ -17,6 +17,23 @@ constexpr int kDefaultPort = 29'400;         ///< of c10d, as torchrun's
 constexpr double kShutdownSecondsMax = 7.0 * 24 * 3600;
 constexpr std::string_view kDefaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
+/// UTF-8 without control characters: it travels as JSON, and people compare it on screens.
+bool printable(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+    const unsigned lead = byte(i);
+    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    if (length == 0 || lead < 0x20 || lead == 0x7f) return false;
+    for (std::size_t k = 1; k < length; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+    }
+    const unsigned next = byte(i + 1);   // no overlong forms, no surrogates, nothing above U+10FFFF
+    if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f)) return false;
+    i += length;
+  }
+  return true;
+}
+
 /// Fills a LaunchPlan step by step; the first error ends it.
 class Planner {
  public:
@@ -41,6 +58,10 @@ class Planner {
     return wrong(where + (where.starts_with("--") ? " " : ": ") + options_.text(option) + ": " + what);
   }
   bool given(Opt option) const { return options_.find(option) != nullptr; }
+  /// An empty one, as an unset variable in a manifest leaves it, says nothing: as "localhost" each node would meet itself.
+  bool given_endpoint() const {
+    return options_.text(Opt::RdzvEndpoint).find_first_not_of(" \t\r\n") != std::string::npos;
+  }
   std::string environment(const char* name) const { return facts_.environment(name).value_or(""); }
 
   std::optional<PlanError> program() {
@@ -114,6 +135,7 @@ class Planner {
       return wrong(Opt::SignalsToHandle, "another list than " + std::string(kDefaultSignals) + " is not yet supported");
     }
     rdzv().role = options_.text(Opt::Role);
+    if (!printable(rdzv().role)) return wrong("--role: must be UTF-8 text without control characters");
     return std::nullopt;
   }
 
@@ -167,7 +189,7 @@ class Planner {
 
   std::optional<PlanError> meeting() {
     if (auto error = node_rank()) return error;
-    if (given(Opt::RdzvEndpoint)) {   // also where one node needs none: a typo is found now, not when the job grows
+    if (given_endpoint()) {   // also where one node needs none: a typo is found now, not when the job grows
       auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
       if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
       endpoint_ = std::move(*endpoint);
@@ -188,8 +210,8 @@ class Planner {
       return alone();
     }
     const bool names_master = given(Opt::NodeRank) || given(Opt::MasterAddr) || given(Opt::MasterPort);
-    const bool is_static = backend == "static" || (backend.empty() && names_master && !given(Opt::RdzvEndpoint));
-    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given(Opt::RdzvEndpoint))) return meet_static();
+    const bool is_static = backend == "static" || (backend.empty() && names_master && !given_endpoint());
+    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given_endpoint())) return meet_static();
     if (rdzv().nnodes_max == 1) return alone();
     return meet_c10d();
   }
@@ -210,7 +232,7 @@ class Planner {
 
   std::optional<PlanError> meet_static() {
     rdzv().backend = BackendKind::Static;
-    if (auto error = given(Opt::RdzvEndpoint) ? endpoint_of_static() : master_of_static()) return error;
+    if (auto error = given_endpoint() ? endpoint_of_static() : master_of_static()) return error;
     if (rdzv().nnodes_min != rdzv().nnodes_max) {
       note("static has fixed ranks: --nnodes " + options_.text(Opt::Nnodes) + " counts as " + std::to_string(rdzv().nnodes_max));
       rdzv().nnodes_min = rdzv().nnodes_max;
@@ -243,7 +265,10 @@ class Planner {
       const auto around = look_around(facts_.environment, rdzv().nnodes_max);
       if (!around) return wrong(around.error().message);
       if (!around->host.empty()) {
-        address = around->host;
+        const auto named = net::parse_endpoint(around->host);
+        if (!named) return wrong(around->scheduler + ": " + named.error().message);
+        address = named->host;
+        if (!given(Opt::MasterPort) && named->port) port = std::to_string(*named->port);
         if (!given(Opt::MasterPort) && around->port) port = std::to_string(*around->port);
         note("master " + address + ", from " + around->scheduler);
       } else if (given(Opt::MasterPort)) {
@@ -252,6 +277,10 @@ class Planner {
         return no_endpoint(around->short_list);
       }
     }
+    return master_endpoint(address, port);
+  }
+
+  std::optional<PlanError> master_endpoint(const std::string& address, const std::string& port) {
     const auto host = net::parse_endpoint(address);
     if (!host || host->port) return wrong(Opt::MasterAddr, "must be a host name or address");
     const auto number = whole_number(port);
@@ -268,12 +297,17 @@ class Planner {
       rdzv().endpoint = {endpoint_->host, endpoint_->port.value_or(kDefaultPort)};
       if (rdzv().endpoint.port == 0) return wrong(Opt::RdzvEndpoint, "port 0 is for one node only: the others cannot know it");
       for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--rdzv-endpoint says where");
+    } else if (given(Opt::MasterAddr)) {   // c10d by name: the master is the place to meet
+      if (auto error = master_endpoint(options_.text(Opt::MasterAddr), options_.text(Opt::MasterPort))) return error;
+      note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " +
+           options_.find(Opt::MasterAddr)->where);
     } else {
       if (!around) return wrong(around.error().message);
       if (around->host.empty()) return no_endpoint(around->short_list);
       auto host = net::parse_endpoint(around->host);
       if (!host) return wrong(around->scheduler + ": " + host.error().message);
-      rdzv().endpoint = {host->host, static_cast<std::uint16_t>(around->port.value_or(kDefaultPort))};
+      rdzv().endpoint = {host->host, static_cast<std::uint16_t>(around->port.value_or(host->port.value_or(kDefaultPort)))};
+      if (rdzv().endpoint.port == 0) return wrong(around->scheduler + ": port 0 is for one node only");
       note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " + around->scheduler);
     }
     if (around) apply_surroundings(*around);
@@ -306,6 +340,7 @@ class Planner {
     if (rdzv().backend == BackendKind::Local && !given(Opt::RdzvId)) id = facts_.random_id();
     if (id.empty() && rdzv().backend != BackendKind::Local) return wrong("--rdzv-id is empty; give the job a name, the same on every node");
     if (id.empty()) id = facts_.random_id();
+    if (!printable(id)) return wrong("--rdzv-id: must be UTF-8 text without control characters");
     if (id.size() > limits::kRunIdBytesMax) return wrong("--rdzv-id: at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
     rdzv().run_id = std::move(id);
     rdzv().host_name = facts_.host_name();
