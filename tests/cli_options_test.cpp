@@ -254,6 +254,11 @@ TEST_CASE("configuration files: errors name file and line") {
   }
 }
 
+TEST_CASE("configuration files: a byte order mark is dropped, a NUL is refused") {
+  CHECK(options({"S"}, {}, {{"/c", "\xef\xbb\xbfrole = r\n"}}).text(Opt::Role) == "r");
+  CHECK(usage_error({"S"}, {}, {{"/c", std::string("role = a\0b\n", 11)}}) == "/c: is not a text file");
+}
+
 TEST_CASE("help and version help also where a variable or a file is wrong") {
   const std::vector<ConfigFile> bad{{"/c", "nonsense"}};
   CHECK(options({"--help"}, {{"PET_MODULE", "x"}}, bad).flag(Opt::Help));
