@@ -87,7 +87,7 @@ def main():
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.repeat = 0.2, 1
-    servers = {"cxxrun": [options.bin / "fixtures" / "store_serve"], 
+    servers = {"cxxrun": [options.bin / "fixtures" / "store_serve"],
                "torch": [*refusing_resolver(), torch_python(), "-c", TORCH_SERVER]}
     loads = [tuple(load.split(":")) for load in options.loads.split(",")] if options.loads else LOADS
     rows = []

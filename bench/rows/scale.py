@@ -4,6 +4,7 @@
 import json
 import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -108,20 +109,20 @@ def output(bench, table) -> None:
 
 
 def store(bench, table) -> None:
-    """Left to its own program, which prints one JSON object: {"measures": {...}, "bars": [...]} (see there)."""
-    program = ROOT / "bench" / "store_vs_torch.py"
-    if not program.exists() or bench.python is None:
-        table.note("store", "cxxrun", "not measured: " + ("no store_vs_torch.py" if bench.python else "no PyTorch"), "")
+    """Measured by a program of its own, which users can also run alone."""
+    if bench.python is None:
+        table.note("store", "cxxrun", "not measured: no PyTorch", "")
         return
-    line = [bench.python, str(program), "--json", "--bin-dir", str(bench.bin_dir)] + (["--quick"] if bench.quick else [])
-    done = subprocess.run(line, capture_output=True, text=True, check=False, env=bench.environment(), timeout=180)
-    try:
-        told = json.loads(done.stdout.strip().splitlines()[-1])
-    except (ValueError, IndexError):
+    result = bench.scratch / "store.json"
+    line = [sys.executable, str(ROOT / "bench" / "store_vs_torch.py"), "--bin", str(bench.bin_dir), "--json", str(result)]
+    done = subprocess.run(line + (["--quick", "--loads", "add:16"] if bench.quick else []), capture_output=True, text=True, check=False,
+                          env=bench.environment(), timeout=180)
+    if done.returncode != 0:
         table.note("store", "cxxrun", f"store_vs_torch.py ended with {done.returncode}: {done.stderr.strip()[-200:]}", "")
         return
-    for measure, entry in told["measures"].items():
-        for who, value in entry["values"].items():
-            table.cell(measure, who, entry.get("unit", "")).values.append(value)
-    for bar in told["bars"]:
-        table.bar_fact(bar["bar"], bar["met"], bar["figure"])
+    for row in json.loads(result.read_text())["rows"]:
+        load = f"{row['work']}, {row['connections']} connections"
+        for who in ("cxxrun", "torch"):
+            table.cell(load, who, "requests/s").values.append(row[f"{who}_per_second"])
+        figure = f"{row['rate_ratio']:.2f} x the requests, {1 / row['cpu_ratio']:.2f} x the processor time of each"
+        table.bar_fact(f"{load}: 2 x the requests or half the time", row["rate_ratio"] >= 2 or row["cpu_ratio"] >= 2, figure)
