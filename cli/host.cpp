@@ -17,13 +17,6 @@ namespace {
 
 constexpr std::size_t kTextBytesMax = 64u << 10;
 
-int cpus_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));   // more than 1,024 CPUs
-}
-
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 /// v2: "150000 100000" or "max 100000".
@@ -72,6 +65,13 @@ bool has_controller(std::string_view list, std::string_view name) {
 
 }  // namespace
 
+int mask_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));   // more than 1,024 CPUs
+}
+
 std::optional<std::string> read_text(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
@@ -113,7 +113,7 @@ std::optional<double> cpu_quota(const std::string& root) {
 }
 
 int usable_cpus(const std::string& root) {
-  const int cpus = cpus_by_affinity();
+  const int cpus = mask_cpus();
   const auto quota = cpu_quota(root);
   if (!quota) return cpus;
   const double most = std::min(*quota, static_cast<double>(cpus));

@@ -16,6 +16,9 @@ namespace cxxrun::cli {
 /// cgroup or of one above it, v1 or v2, rounded up. `root`: "" for this machine; tests put another tree there.
 [[nodiscard]] int usable_cpus(const std::string& root = "");
 
+/// The affinity mask alone: one system call.
+[[nodiscard]] int mask_cpus();
+
 /// The quota alone, in CPUs; nothing where there is none.
 [[nodiscard]] std::optional<double> cpu_quota(const std::string& root);
 

@@ -82,6 +82,7 @@ cli::Facts facts() {
   cli::Facts facts;
   facts.environment = [](const char* name) { return variable(name); };
   facts.usable_cpus = [] { return cli::usable_cpus(); };
+  facts.mask_cpus = [] { return cli::mask_cpus(); };
   facts.usable_gpus = [] { return cli::usable_gpus([](const char* name) { return variable(name); }); };
   facts.host_name = host_name;
   facts.random_id = random_id;

@@ -16,6 +16,7 @@ namespace cxxrun::cli {
 struct Facts {
   EnvironmentLookup environment;
   std::function<int()> usable_cpus;
+  std::function<int()> mask_cpus;                                          ///< affinity alone, cheap, never less than usable_cpus; may be empty
   std::function<int()> usable_gpus;
   std::function<std::string()> host_name;                                  ///< need not resolve
   std::function<std::string()> random_id;                                  ///< a fresh run id

@@ -124,6 +124,17 @@ TEST_CASE("torchrun 59: usable CPUs are looked up only where OMP_NUM_THREADS nee
   CHECK(calls == 1);
 }
 
+TEST_CASE("the CPU quota is read only where it can change the threads of a worker") {
+  int calls = 0;
+  auto facts = machine({});
+  facts.usable_cpus = [&] { return ++calls, 3; };
+  facts.mask_cpus = [] { return 7; };
+  CHECK(good_plan(plan_with({"--nproc-per-node=4", "S"}, facts)).config.usable_cpus / 4 == 1);
+  CHECK(calls == 0);
+  CHECK(good_plan(plan_with({"--nproc-per-node=3", "S"}, facts)).config.usable_cpus == 3);
+  CHECK(calls == 1);
+}
+
 // --- restarts and stopping ---
 
 TEST_CASE("torchrun 63: numbers of restarts and stopping") {
