@@ -93,8 +93,9 @@ class Hosts(harness.Case):
 
     def test_kill_all(self):
         ha, hb = self.nodes(2)
-        here = self.start(["600"], program="sleep", on=ha)
-        there = self.start(["600"], program="sleep", on=hb)
+        here, there = (self.start(["-c", "echo up; exec sleep 600"], program="sh", on=node) for node in (ha, hb))
+        for agent in (here, there):
+            agent.wait_for_line("up")   # before that it may not be in its node yet
         hb.kill_all()
         self.assertEqual(there.code(), 137)
         self.assertTrue(here.running())
