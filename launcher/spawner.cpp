@@ -25,6 +25,15 @@
 #define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "undefined"), noinline))
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+// The sanitizer's own clone() takes our child, which shares our memory, for a fork, and from then on ignores what the
+// parent's threads do to order their accesses. This name of the C library's function is not intercepted.
+extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept;  // NOLINT
+#define CXXRUN_CLONE ::__clone
+#else
+#define CXXRUN_CLONE ::clone
+#endif
+
 namespace cxxrun::launcher {
 namespace {
 
@@ -209,7 +218,7 @@ Result<Spawned> CloneSpawner::spawn(const SpawnSpec& spec, const StandardFds& st
   {
     const AllBlocked no_handlers;
     char* const top = static_cast<char*>(stack_) + kGuardBytes + kStackBytes;
-    pid = ::clone(run_child, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+    pid = CXXRUN_CLONE(run_child, top, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
     clone_errno = errno;
   }
   if (pid < 0) return errno_error(clone_errno, "start a process");

@@ -4,6 +4,7 @@
 
 #include "base/time.hpp"
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/placement.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -13,15 +14,16 @@ constexpr std::size_t kNamesMax = 8;
 /// "a, b" of the members for which `wanted` holds; long lists end with "and 12 more".
 template <class Wanted>
 std::string names(const CoordinatorState& state, Wanted wanted) {
-  std::string out;
-  std::size_t count = 0;
+  std::vector<std::string> all;
   for (const auto& [id, m] : state.members) {
-    if (!wanted(m) || count++ >= kNamesMax) continue;
-    if (!out.empty()) out += ", ";
-    out += m.hello.host_name.empty() ? "a node" : m.hello.host_name;
-    if (m.suspended) out += " (suspended)";
+    if (!wanted(m)) continue;
+    all.push_back(m.hello.host_name.empty() ? "a node" : m.hello.host_name);
+    if (m.suspended) all.back() += " (suspended)";
   }
-  if (count > kNamesMax) out += " and " + std::to_string(count - kNamesMax) + " more";
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return natural_less(a, b); });
+  std::string out;
+  for (std::size_t i = 0; i < std::min(all.size(), kNamesMax); ++i) out += (i == 0 ? "" : ", ") + all[i];
+  if (all.size() > kNamesMax) out += " and " + std::to_string(all.size() - kNamesMax) + " more";
   return out;
 }
 
