@@ -73,7 +73,7 @@ int mask_cpus() {
 }
 
 std::optional<std::string> read_text(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));   // a FIFO must not hold the start
   if (!file) return std::nullopt;
   std::string out;
   char chunk[4096];
