@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/event_loop.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
