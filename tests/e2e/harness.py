@@ -234,10 +234,10 @@ class Case(unittest.TestCase):
     def env(self, **more):
         base = {"PATH": os.environ.get("CXXRUN_TEST_PATH", "/usr/local/bin:/usr/bin:/bin"), "HOME": str(self.dir),
                 "LANG": "C.UTF-8", "TMPDIR": str(self.dir), MARKER: self.marker}
-        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS", "CXXRUN_TEST_PYTHON"):
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"):
             if name in os.environ:
                 base[name] = os.environ[name]
-        return {**base, **{k: str(v) for k, v in more.items() if v is not None}}
+        return {k: str(v) for k, v in {**base, **more}.items() if v is not None}
 
     def start(self, args, on=None, env=None, program=CXXRUN, **options):
         """Starts `cxxrun ARGS...` (or another program) and returns its Agent."""

@@ -12,7 +12,7 @@ class Demo(harness.Case):
     def demo(self, *what):
         """The part of scripts/demo behind installing and building, on this build. No torchrun: its part takes minutes."""
         return self.start([JOB, *what, "--bin-dir", harness.BIN_DIR, "--folder", self.dir / "demo"], program=sys.executable,
-                          env={"XDG_CACHE_HOME": self.dir, "PATH": "/usr/bin:/bin", "CXXRUN_TEST_PYTHON": None})
+                          env={"XDG_CACHE_HOME": self.dir, "PATH": "/usr/bin:/bin"})
 
     def assert_trained(self, agent):
         rows = re.findall(r"^  (\d) +agent \d +testhost +\d+ +([0-9a-f]{16})$", agent.out, re.MULTILINE)
