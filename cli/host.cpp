@@ -33,7 +33,7 @@ std::optional<double> quota_v2(const std::string& directory) {
 
 std::optional<double> quota_v1(const std::string& directory) {
   const auto quota_text = read_text(directory + "/cpu.cfs_quota_us");
-  const auto quota = whole_number(quota_text ? first_line(*quota_text) : std::string_view());   // -1: none
+  const auto quota = whole_number(quota_text ? first_line(*quota_text) : std::string_view());  // -1: none
   if (!quota) return std::nullopt;
   const auto period_text = read_text(directory + "/cpu.cfs_period_us");
   const auto period = whole_number(period_text ? first_line(*period_text) : std::string_view());
@@ -69,11 +69,12 @@ int mask_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));   // more than 1,024 CPUs
+  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));  // more than 1,024 CPUs
 }
 
 std::optional<std::string> read_text(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));   // a FIFO must not hold the start
+  const UniqueFd file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not hold the start
   if (!file) return std::nullopt;
   std::string out;
   char chunk[4096];
@@ -93,7 +94,8 @@ std::optional<double> cpu_quota(const std::string& root) {
   const auto take = [&](std::optional<double> quota) {
     if (quota) least = std::min(least.value_or(*quota), *quota);
   };
-  // Lines "ID:CONTROLLERS:PATH"; v2 has ID 0 and no controllers. In a container with its own view the path is "/".
+  // Lines "ID:CONTROLLERS:PATH"; v2 has ID 0 and no controllers. In a container with its own view the path is
+  // "/".
   for (std::string_view rest = *groups; !rest.empty();) {
     const std::string_view line = first_line(rest);
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
@@ -118,7 +120,7 @@ int usable_cpus(const std::string& root) {
   if (!quota) return cpus;
   const double most = std::min(*quota, static_cast<double>(cpus));
   const int whole = static_cast<int>(most);
-  return std::clamp(whole < most ? whole + 1 : whole, 1, cpus);   // rounded up, without libm
+  return std::clamp(whole < most ? whole + 1 : whole, 1, cpus);  // rounded up, without libm
 }
 
 int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {
@@ -130,18 +132,22 @@ int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {
       std::string_view entry = rest.substr(0, comma);
       while (entry.starts_with(' ')) entry.remove_prefix(1);
       const bool index = !entry.empty() && entry[0] >= '0' && entry[0] <= '9';
-      if (!index && !entry.starts_with("GPU-") && !entry.starts_with("MIG-")) break;   // CUDA stops at the first that is none
+      if (!index && !entry.starts_with("GPU-") && !entry.starts_with("MIG-"))
+        break;  // CUDA stops at the first that is none
       ++count;
       if (comma == std::string_view::npos) break;
       rest.remove_prefix(comma + 1);
     }
     return count;
   }
-  struct Close { void operator()(DIR* dir) const { ::closedir(dir); } };
+  struct Close {
+    void operator()(DIR* dir) const { ::closedir(dir); }
+  };
   const std::unique_ptr<DIR, Close> dir(::opendir((root + "/proc/driver/nvidia/gpus").c_str()));
   if (!dir) return 0;
   int count = 0;
-  while (const dirent* entry = ::readdir(dir.get())) count += entry->d_name[0] != '.' ? 1 : 0;  // NOLINT(concurrency-mt-unsafe)
+  while (const dirent* entry = ::readdir(dir.get()))
+    count += entry->d_name[0] != '.' ? 1 : 0;  // NOLINT(concurrency-mt-unsafe)
   return count;
 }
 

@@ -12,8 +12,9 @@ namespace cxxrun::cli {
 
 /// What `--nproc-per-node` and OMP_NUM_THREADS need to know of this machine.
 ///
-/// CPUs that this process may use: its affinity mask (which the cpuset is part of), and not more than the CPU quota of its
-/// cgroup or of one above it, v1 or v2, rounded up. `root`: "" for this machine; tests put another tree there.
+/// CPUs that this process may use: its affinity mask (which the cpuset is part of), and not more than the CPU
+/// quota of its cgroup or of one above it, v1 or v2, rounded up. `root`: "" for this machine; tests put
+/// another tree there.
 [[nodiscard]] int usable_cpus(const std::string& root = "");
 
 /// The affinity mask alone: one system call.
@@ -22,8 +23,8 @@ namespace cxxrun::cli {
 /// The quota alone, in CPUs; nothing where there is none.
 [[nodiscard]] std::optional<double> cpu_quota(const std::string& root);
 
-/// GPUs that a worker would see: CUDA_VISIBLE_DEVICES (indices, UUIDs, MIG; the list ends at -1), else all that the
-/// driver lists below /proc/driver/nvidia/gpus.
+/// GPUs that a worker would see: CUDA_VISIBLE_DEVICES (indices, UUIDs, MIG; the list ends at -1), else all
+/// that the driver lists below /proc/driver/nvidia/gpus.
 [[nodiscard]] int usable_gpus(const EnvironmentLookup& environment, const std::string& root = "");
 
 /// A small text file, at most 64 KiB of it. Nothing when it cannot be read.

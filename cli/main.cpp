@@ -20,7 +20,7 @@
 #include "launcher/program.hpp"
 #include "launcher/signals.hpp"
 
-extern char** environ;   // NOLINT: POSIX names it
+extern char** environ;  // NOLINT: POSIX names it
 
 namespace {
 
@@ -37,7 +37,7 @@ void print(int fd, std::string_view text) {
 void say(const std::string& line) { print(STDERR_FILENO, "cxxrun: " + line + "\n"); }
 
 std::optional<std::string> variable(const char* name) {
-  const char* value = std::getenv(name);   // NOLINT(concurrency-mt-unsafe): there is one thread yet
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): there is one thread yet
   if (value == nullptr) return std::nullopt;
   return value;
 }
@@ -99,11 +99,13 @@ int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
   request.module = plan.module;
   request.no_python = plan.no_python;
   const auto found = launcher::resolve_program(
-      request, [](std::string_view name) { return variable(std::string(name).c_str()); }, launcher::real_files());
+      request, [](std::string_view name) { return variable(std::string(name).c_str()); },
+      launcher::real_files());
   if (const auto* error = std::get_if<launcher::ProgramError>(&found)) {
     const int workers = plan.config.rendezvous.local_world_size;
-    say(error->message + "\n  no worker was started: local rank" + (workers == 1 ? " 0" : "s 0-" + std::to_string(workers - 1)) +
-        " of node " + plan.config.rendezvous.host_name);
+    say(error->message + "\n  no worker was started: local rank" +
+        (workers == 1 ? " 0" : "s 0-" + std::to_string(workers - 1)) + " of node " +
+        plan.config.rendezvous.host_name);
     return error->exit_code;
   }
   const auto& resolved = std::get<launcher::ResolvedProgram>(found);
@@ -124,7 +126,8 @@ int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  auto parsed = cli::parse_options(arguments, [](const char* name) { return variable(name); }, config_files());
+  auto parsed = cli::parse_options(
+      arguments, [](const char* name) { return variable(name); }, config_files());
   if (const auto* error = std::get_if<cli::UsageError>(&parsed)) {
     say(error->message);
     return cli::kUsage;
@@ -141,7 +144,7 @@ int run(const std::vector<std::string>& arguments) {
   if (const int code = find_program(plan, plan.config.program); code != 0) return code;
   for (char** entry = environ; *entry != nullptr; ++entry) plan.config.environment.emplace_back(*entry);
   for (const auto& note : plan.notes) say(note);
-  auto split = launcher::guard();   // returns in the agent only
+  auto split = launcher::guard();  // returns in the agent only
   if (!split) {
     say(split.error().message);
     return cli::kInternal;

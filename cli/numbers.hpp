@@ -16,8 +16,8 @@ namespace cxxrun::cli {
   return number;
 }
 
-/// Seconds, with a fraction if wanted, 0 or more: "30", "0.5", ".5", "2.". By hand: std::from_chars for double would make
-/// every start of the program load libm.
+/// Seconds, with a fraction if wanted, 0 or more: "30", "0.5", ".5", "2.". By hand: std::from_chars for
+/// double would make every start of the program load libm.
 [[nodiscard]] inline std::optional<double> seconds_number(std::string_view text) {
   double number = 0;
   double unit = 1;
@@ -30,12 +30,12 @@ namespace cxxrun::cli {
       return std::nullopt;
     } else {
       digits = true;
-      if (unit >= 1e9) continue;   // nanoseconds are enough
+      if (unit >= 1e9) continue;  // nanoseconds are enough
       number = number * 10 + (c - '0');
       if (fraction) unit *= 10;
     }
   }
-  if (!digits || number > 1e15) return std::nullopt;   // beyond any time limit, and no longer exact
+  if (!digits || number > 1e15) return std::nullopt;  // beyond any time limit, and no longer exact
   return number / unit;
 }
 

@@ -19,27 +19,41 @@ constexpr auto NotYet = Support::NotYet;
 
 constexpr std::array<OptionRow, static_cast<std::size_t>(Opt::kCount)> kTable{{
     {Opt::Nnodes, "nnodes", 0, T, Yes, kSizes, "N|MIN:MAX", "1", "number of nodes; MIN:MAX: elastic"},
-    {Opt::NprocPerNode, "nproc-per-node", 0, T, Yes, kSizes, "N|auto|cpu|gpu", "1", "workers on this node; auto: GPUs, else usable CPUs"},
-    {Opt::Standalone, "standalone", 0, F, Yes, kSizes, "", "", "one node, nothing of the surroundings is looked at"},
-    {Opt::RdzvEndpoint, "rdzv-endpoint", 0, T, Yes, kMeeting, "HOST[:PORT]", "", "the same on every node; HOST is one of them (port 29400)"},
-    {Opt::RdzvBackend, "rdzv-backend", 0, T, Yes, kMeeting, "c10d|static", "", "c10d: whoever owns HOST serves; static: node rank 0 does"},
+    {Opt::NprocPerNode, "nproc-per-node", 0, T, Yes, kSizes, "N|auto|cpu|gpu", "1",
+     "workers on this node; auto: GPUs, else usable CPUs"},
+    {Opt::Standalone, "standalone", 0, F, Yes, kSizes, "", "",
+     "one node, nothing of the surroundings is looked at"},
+    {Opt::RdzvEndpoint, "rdzv-endpoint", 0, T, Yes, kMeeting, "HOST[:PORT]", "",
+     "the same on every node; HOST is one of them (port 29400)"},
+    {Opt::RdzvBackend, "rdzv-backend", 0, T, Yes, kMeeting, "c10d|static", "",
+     "c10d: whoever owns HOST serves; static: node rank 0 does"},
     {Opt::RdzvId, "rdzv-id", 0, T, Yes, kMeeting, "ID", "none", "name of the job, the same on every node"},
-    {Opt::RdzvConf, "rdzv-conf", 0, T, Yes, kMeeting, "K=V,K=V", "", "time limits and more, see docs/reference.md"},
-    {Opt::NodeRank, "node-rank", 0, T, Yes, kMeeting, "N", "", "static: rank of this node; c10d: a hint, honoured if unique"},
-    {Opt::MasterAddr, "master-addr", 0, T, Yes, kMeeting, "HOST", "127.0.0.1", "static: where node rank 0 serves"},
+    {Opt::RdzvConf, "rdzv-conf", 0, T, Yes, kMeeting, "K=V,K=V", "",
+     "time limits and more, see docs/reference.md"},
+    {Opt::NodeRank, "node-rank", 0, T, Yes, kMeeting, "N", "",
+     "static: rank of this node; c10d: a hint, honoured if unique"},
+    {Opt::MasterAddr, "master-addr", 0, T, Yes, kMeeting, "HOST", "127.0.0.1",
+     "static: where node rank 0 serves"},
     {Opt::MasterPort, "master-port", 0, T, Yes, kMeeting, "PORT", "29500", "static: its port"},
-    {Opt::LocalAddr, "local-addr", 0, T, Yes, kMeeting, "ADDR", "", "what this node advertises: address, name, interface, prefix"},
+    {Opt::LocalAddr, "local-addr", 0, T, Yes, kMeeting, "ADDR", "",
+     "what this node advertises: address, name, interface, prefix"},
     {Opt::PortRange, "port-range", 0, T, Yes, kMeeting, "A-B", "", "every port that cxxrun opens lies in it"},
-    {Opt::WorkerStore, "worker-store", 0, T, Yes, kMeeting, "agent|none", "agent", "who serves MASTER_PORT: the agent, or the worker itself"},
-    {Opt::MaxRestarts, "max-restarts", 0, T, Yes, kLife, "N", "0", "restarts of the whole job after failures"},
-    {Opt::ShutdownTimeout, "shutdown-timeout", 0, T, Yes, kLife, "SECONDS", "30", "from the stop signal to SIGKILL, full for each worker"},
-    {Opt::SignalsToHandle, "signals-to-handle", 0, T, Yes, kLife, "NAMES", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "signals that stop; only the default yet"},
-    {Opt::MonitorInterval, "monitor-interval", 0, T, Yes, kLife, "SECONDS", "0.1", "accepted, without effect: nothing here polls"},
+    {Opt::WorkerStore, "worker-store", 0, T, Yes, kMeeting, "agent|none", "agent",
+     "who serves MASTER_PORT: the agent, or the worker itself"},
+    {Opt::MaxRestarts, "max-restarts", 0, T, Yes, kLife, "N", "0",
+     "restarts of the whole job after failures"},
+    {Opt::ShutdownTimeout, "shutdown-timeout", 0, T, Yes, kLife, "SECONDS", "30",
+     "from the stop signal to SIGKILL, full for each worker"},
+    {Opt::SignalsToHandle, "signals-to-handle", 0, T, Yes, kLife, "NAMES", "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+     "signals that stop; only the default yet"},
+    {Opt::MonitorInterval, "monitor-interval", 0, T, Yes, kLife, "SECONDS", "0.1",
+     "accepted, without effect: nothing here polls"},
     {Opt::StartMethod, "start-method", 0, T, Yes, kLife, "spawn", "spawn", "a fresh program for each worker"},
     {Opt::Role, "role", 0, T, Yes, kLife, "NAME", "default", "ROLE_NAME of this node's workers"},
     {Opt::Module, "module", 'm', F, Yes, kWhat, "", "", "the program is a Python module"},
     {Opt::NoPython, "no-python", 0, F, Yes, kWhat, "", "", "execute it as it is, never with Python"},
-    {Opt::Stderr, "stderr", 0, T, Yes, kWhat, "pipe|inherit", "pipe", "inherit: untouched, but no last words in the report"},
+    {Opt::Stderr, "stderr", 0, T, Yes, kWhat, "pipe|inherit", "pipe",
+     "inherit: untouched, but no last words in the report"},
     {Opt::Help, "help", 'h', F, Yes, kOther, "", "", "this text"},
     {Opt::Version, "version", 0, F, Yes, kOther, "", "", "the version"},
     {Opt::RunPath, "run-path", 0, F, NotYet, "", "", "", ""},
@@ -99,7 +113,8 @@ const OptionRow& row(Opt id) { return kTable[static_cast<std::size_t>(id)]; }
 std::string variable(const OptionRow& option) {
   if (option.id == Opt::Help || option.id == Opt::Version) return {};
   std::string out = "PET_";
-  for (const char c : option.name) out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  for (const char c : option.name)
+    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return out;
 }
 
@@ -112,7 +127,9 @@ std::string make_help() {
     out += usage_of(option) + "\n      " + std::string(option.help) + "\n";
     if (const std::string origin = origin_of(option); !origin.empty()) out += "      " + origin + "\n";
   }
-  out += "\nExit codes: 0, the first failed worker's own code, 128 + its signal; 2 usage,\n69 rendezvous, 75 nodes missing, 126, 127 program. See docs/exit-codes.md.\n";
+  out +=
+      "\nExit codes: 0, the first failed worker's own code, 128 + its signal; 2 usage,\n69 rendezvous, 75 "
+      "nodes missing, 126, 127 program. See docs/exit-codes.md.\n";
   return out;
 }
 

@@ -66,7 +66,8 @@ class CommandLine {
  private:
   std::optional<UsageError> long_option(const std::string& word) {
     const auto equals = word.find('=');
-    const std::string_view name = std::string_view(word).substr(2, equals == std::string::npos ? equals : equals - 2);
+    const std::string_view name =
+        std::string_view(word).substr(2, equals == std::string::npos ? equals : equals - 2);
     const OptionRow* option = find_long(name);
     if (option == nullptr) return UsageError{"unknown option --" + std::string(name) + did_you_mean(name)};
     if (equals != std::string::npos) return take(*option, word.substr(equals + 1));
@@ -95,7 +96,8 @@ class CommandLine {
       if (value) return UsageError{shown + " takes no value"};
       value = "1";
     } else if (!value) {
-      if (next_ == arguments_.size()) return UsageError{shown + " needs a value: " + shown + " " + std::string(option.value)};
+      if (next_ == arguments_.size())
+        return UsageError{shown + " needs a value: " + shown + " " + std::string(option.value)};
       const std::string& word = arguments_[next_];
       if (word.size() > 1 && word[0] == '-' && !looks_like_number(word)) {
         return UsageError{shown + " needs a value; if " + word + " is meant, write " + shown + "=" + word};
@@ -148,7 +150,7 @@ std::string_view trimmed(std::string_view text) {
 /// `key = value` lines; # starts a comment line. Keys are the long options.
 std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
   std::string_view rest = file.content;
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);   // an editor's byte order mark
+  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // an editor's byte order mark
   if (rest.find('\0') != std::string_view::npos) return UsageError{file.path + ": is not a text file"};
   for (int number = 1; !rest.empty(); ++number) {
     const auto end = rest.find('\n');
@@ -164,7 +166,9 @@ std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
     if (option == nullptr || variable(*option).empty()) {
       return UsageError{where + ": unknown option " + std::string(key) + did_you_mean(key)};
     }
-    if (auto error = set_weak(out, *option, Source::File, std::string(trimmed(line.substr(equals + 1))), where)) return error;
+    if (auto error =
+            set_weak(out, *option, Source::File, std::string(trimmed(line.substr(equals + 1))), where))
+      return error;
   }
   return std::nullopt;
 }
@@ -182,10 +186,11 @@ bool RawOptions::flag(Opt id) const {
 }
 
 std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> arguments,
-                                                   const EnvironmentLookup& environment, std::span<const ConfigFile> files) {
+                                                   const EnvironmentLookup& environment,
+                                                   std::span<const ConfigFile> files) {
   RawOptions out;
   if (auto error = CommandLine(arguments, out).parse()) return std::move(*error);
-  if (out.flag(Opt::Help) || out.flag(Opt::Version)) return out;   // helps also where a variable is wrong
+  if (out.flag(Opt::Help) || out.flag(Opt::Version)) return out;  // helps also where a variable is wrong
   for (const ConfigFile& file : files) {
     if (auto error = read_file(out, file)) return std::move(*error);
   }
@@ -193,16 +198,17 @@ std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> 
     const std::string name = variable(option);
     if (name.empty()) continue;
     if (auto value = environment(name.c_str())) {
-      if (auto error = set_weak(out, option, Source::Variable, std::move(*value), name)) return std::move(*error);
+      if (auto error = set_weak(out, option, Source::Variable, std::move(*value), name))
+        return std::move(*error);
     }
   }
   return out;
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
-  if (word.size() > 64) return {};   // no name of ours is that long; the work grows with it
+  if (word.size() > 64) return {};  // no name of ours is that long; the work grows with it
   std::string_view best;
-  std::size_t best_distance = word.size() / 3 + 1;   // a third of it wrong: another word
+  std::size_t best_distance = word.size() / 3 + 1;  // a third of it wrong: another word
   for (const auto candidate : candidates) {
     std::vector<std::size_t> above(candidate.size() + 1);
     for (std::size_t j = 0; j < above.size(); ++j) above[j] = j;

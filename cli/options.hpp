@@ -10,37 +10,68 @@
 #include <variant>
 #include <vector>
 
-/// Raw options: what stands on the command line, in PET_ variables and in configuration files. No side effects, no
-/// meaning yet: cli/plan gives it. One table is the source of parsing, help, variables and "did you mean".
+/// Raw options: what stands on the command line, in PET_ variables and in configuration files. No side
+/// effects, no meaning yet: cli/plan gives it. One table is the source of parsing, help, variables and "did
+/// you mean".
 namespace cxxrun::cli {
 
 enum class Kind { Text, Flag };
 enum class Support {
   Built,
-  NotYet,      ///< torchrun has it, we do not yet: a clear error, never ignored
+  NotYet,  ///< torchrun has it, we do not yet: a clear error, never ignored
 };
 
 /// Every option, in the order of --help. Names as torchrun's where it has them.
 enum class Opt {
-  Nnodes, NprocPerNode, Standalone,
-  RdzvEndpoint, RdzvBackend, RdzvId, RdzvConf, NodeRank, MasterAddr, MasterPort, LocalAddr, PortRange, WorkerStore,
-  MaxRestarts, ShutdownTimeout, SignalsToHandle, MonitorInterval, StartMethod, Role,
-  Module, NoPython, Stderr,
-  Help, Version,
-  RunPath, LogDir, Redirects, Tee, LogLinePrefixTemplate, LocalRanksFilter, DuplicateStdoutFilters,
-  DuplicateStderrFilters, LogsSpecs, NumaBinding, VirtualLocalRank, EventLogHandler, PrintCompletion,
+  Nnodes,
+  NprocPerNode,
+  Standalone,
+  RdzvEndpoint,
+  RdzvBackend,
+  RdzvId,
+  RdzvConf,
+  NodeRank,
+  MasterAddr,
+  MasterPort,
+  LocalAddr,
+  PortRange,
+  WorkerStore,
+  MaxRestarts,
+  ShutdownTimeout,
+  SignalsToHandle,
+  MonitorInterval,
+  StartMethod,
+  Role,
+  Module,
+  NoPython,
+  Stderr,
+  Help,
+  Version,
+  RunPath,
+  LogDir,
+  Redirects,
+  Tee,
+  LogLinePrefixTemplate,
+  LocalRanksFilter,
+  DuplicateStdoutFilters,
+  DuplicateStderrFilters,
+  LogsSpecs,
+  NumaBinding,
+  VirtualLocalRank,
+  EventLogHandler,
+  PrintCompletion,
   kCount
 };
 
 struct OptionRow {
   Opt id;
-  std::string_view name;         ///< with dashes; underscores mean the same
-  char letter;                   ///< one-letter form, 0: none
+  std::string_view name;  ///< with dashes; underscores mean the same
+  char letter;            ///< one-letter form, 0: none
   Kind kind;
   Support support;
-  std::string_view group;        ///< heading in --help
-  std::string_view value;        ///< what the value is, for --help
-  std::string_view fallback;     ///< default, as text; empty: none
+  std::string_view group;     ///< heading in --help
+  std::string_view value;     ///< what the value is, for --help
+  std::string_view fallback;  ///< default, as text; empty: none
   std::string_view help;
 };
 
@@ -53,13 +84,14 @@ enum class Source { Default, File, Variable, Flag };
 
 struct Given {
   Source source = Source::Default;
-  std::string value;             ///< of a flag: "1" or "0"
-  std::string where;             ///< for people: "--nnodes", "PET_NNODES", "/etc/cxxrun.conf line 3"
+  std::string value;  ///< of a flag: "1" or "0"
+  std::string where;  ///< for people: "--nnodes", "PET_NNODES", "/etc/cxxrun.conf line 3"
 };
 
 struct RawOptions {
   std::array<std::optional<Given>, static_cast<std::size_t>(Opt::kCount)> given;
-  std::vector<std::string> program;   ///< program, script or module, and its arguments, untouched; may be empty
+  std::vector<std::string>
+      program;  ///< program, script or module, and its arguments, untouched; may be empty
 
   [[nodiscard]] const Given* find(Opt id) const {
     const auto& entry = given[static_cast<std::size_t>(id)];
@@ -83,7 +115,8 @@ struct ConfigFile {
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
 /// `arguments`: without argv[0]. `files`: the weakest first. A flag wins over a variable, that over a file.
-std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> arguments, const EnvironmentLookup& environment,
+std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> arguments,
+                                                   const EnvironmentLookup& environment,
                                                    std::span<const ConfigFile> files);
 
 /// The name of `candidates` that is most like `word`, if one is alike enough to be meant; else empty.

@@ -13,22 +13,30 @@ namespace {
 
 using rendezvous::BackendKind;
 
-constexpr int kDefaultPort = 29'400;         ///< of c10d, as torchrun's
+constexpr int kDefaultPort = 29'400;  ///< of c10d, as torchrun's
 constexpr double kShutdownSecondsMax = 7.0 * 24 * 3600;
 constexpr std::string_view kDefaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
 /// UTF-8 without control characters: it travels as JSON, and people compare it on screens.
 bool printable(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
+    const auto byte = [&](std::size_t at) {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+    };
     const unsigned lead = byte(i);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const std::size_t length = lead < 0x80                   ? 1
+                               : lead >= 0xc2 && lead < 0xe0 ? 2
+                               : (lead & 0xf0) == 0xe0       ? 3
+                               : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                             : 0;
     if (length == 0 || lead < 0x20 || lead == 0x7f) return false;
     for (std::size_t k = 1; k < length; ++k) {
       if ((byte(i + k) & 0xc0) != 0x80) return false;
     }
-    const unsigned next = byte(i + 1);   // no overlong forms, no surrogates, nothing above U+10FFFF
-    if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) || (lead == 0xf4 && next > 0x8f)) return false;
+    const unsigned next = byte(i + 1);  // no overlong forms, no surrogates, nothing above U+10FFFF
+    if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) ||
+        (lead == 0xf4 && next > 0x8f))
+      return false;
     i += length;
   }
   return true;
@@ -41,8 +49,8 @@ class Planner {
 
   std::variant<LaunchPlan, PlanError> make() {
     using Rule = std::optional<PlanError> (Planner::*)();
-    for (const Rule rule : {&Planner::program, &Planner::sizes, &Planner::limits_of_life, &Planner::conf, &Planner::ports,
-                            &Planner::meeting, &Planner::identity}) {
+    for (const Rule rule : {&Planner::program, &Planner::sizes, &Planner::limits_of_life, &Planner::conf,
+                            &Planner::ports, &Planner::meeting, &Planner::identity}) {
       if (auto error = (this->*rule)()) return std::move(*error);
     }
     return std::move(plan_);
@@ -58,7 +66,8 @@ class Planner {
     return wrong(where + (where.starts_with("--") ? " " : ": ") + options_.text(option) + ": " + what);
   }
   bool given(Opt option) const { return options_.find(option) != nullptr; }
-  /// An empty one, as an unset variable in a manifest leaves it, says nothing: as "localhost" each node would meet itself.
+  /// An empty one, as an unset variable in a manifest leaves it, says nothing: as "localhost" each node would
+  /// meet itself.
   bool given_endpoint() const {
     return options_.text(Opt::RdzvEndpoint).find_first_not_of(" \t\r\n") != std::string::npos;
   }
@@ -70,7 +79,9 @@ class Planner {
     plan_.no_python = options_.flag(Opt::NoPython);
     if (plan_.module && plan_.no_python) return wrong("--module and --no-python exclude each other");
     if (plan_.words.empty() || plan_.words[0].empty()) {
-      return wrong("which program shall run?\n  cxxrun --nproc-per-node 2 ./train    (cxxrun --help lists the options)");
+      return wrong(
+          "which program shall run?\n  cxxrun --nproc-per-node 2 ./train    (cxxrun --help lists the "
+          "options)");
     }
     const std::string how = options_.text(Opt::Stderr);
     if (how != "pipe" && how != "inherit") return wrong(Opt::Stderr, "must be pipe or inherit");
@@ -83,11 +94,13 @@ class Planner {
     const std::string nodes = options_.text(Opt::Nnodes);
     const auto colon = nodes.find(':');
     const auto least = whole_number(std::string_view(nodes).substr(0, colon));
-    const auto most = colon == std::string::npos ? least : whole_number(std::string_view(nodes).substr(colon + 1));
+    const auto most =
+        colon == std::string::npos ? least : whole_number(std::string_view(nodes).substr(colon + 1));
     if (!least || !most) return wrong(Opt::Nnodes, "must be a number of nodes, or MIN:MAX");
     if (*least < 1) return wrong(Opt::Nnodes, "at least 1 node");
     if (*least > *most) return wrong(Opt::Nnodes, "MIN is larger than MAX");
-    if (*most > limits::kNodesMax) return wrong(Opt::Nnodes, "at most " + std::to_string(limits::kNodesMax) + " nodes");
+    if (*most > limits::kNodesMax)
+      return wrong(Opt::Nnodes, "at most " + std::to_string(limits::kNodesMax) + " nodes");
     rdzv().nnodes_min = static_cast<int>(*least);
     rdzv().nnodes_max = static_cast<int>(*most);
     return workers();
@@ -104,25 +117,28 @@ class Planner {
       note("--nproc-per-node cpu: " + std::to_string(count) + " usable CPUs");
     } else if (text == "gpu") {
       count = facts_.usable_gpus();
-      if (count < 1) return wrong(Opt::NprocPerNode, "no GPU is visible here (CUDA_VISIBLE_DEVICES, /proc/driver/nvidia)");
+      if (count < 1)
+        return wrong(Opt::NprocPerNode, "no GPU is visible here (CUDA_VISIBLE_DEVICES, /proc/driver/nvidia)");
       note("--nproc-per-node gpu: " + std::to_string(count) + " visible GPUs");
     } else if (text == "auto") {
       count = facts_.usable_gpus();
-      note("--nproc-per-node auto: " + (count > 0 ? std::to_string(count) + " visible GPUs"
-                                                  : std::to_string(count = facts_.usable_cpus()) + " usable CPUs, no GPU"));
+      note("--nproc-per-node auto: " +
+           (count > 0 ? std::to_string(count) + " visible GPUs"
+                      : std::to_string(count = facts_.usable_cpus()) + " usable CPUs, no GPU"));
     } else {
       return wrong(Opt::NprocPerNode, "must be a number, auto, cpu or gpu");
     }
     if (count > limits::kWorkersPerNodeMax) {
-      return wrong(Opt::NprocPerNode, "at most " + std::to_string(limits::kWorkersPerNodeMax) + " workers on one node");
+      return wrong(Opt::NprocPerNode,
+                   "at most " + std::to_string(limits::kWorkersPerNodeMax) + " workers on one node");
     }
     rdzv().local_world_size = static_cast<int>(count);
     if (count > 1 && !facts_.environment("OMP_NUM_THREADS")) config().usable_cpus = cpus_to_share(count);
     return std::nullopt;
   }
 
-  /// Where the mask leaves less than two for each worker, each gets one thread whatever the cgroup's quota is: its files stay
-  /// unread, a tenth of a millisecond.
+  /// Where the mask leaves less than two for each worker, each gets one thread whatever the cgroup's quota
+  /// is: its files stay unread, a tenth of a millisecond.
   int cpus_to_share(long workers) {
     const int mask = facts_.mask_cpus ? facts_.mask_cpus() : 0;
     return mask > 0 && mask < 2 * workers ? mask : facts_.usable_cpus();
@@ -130,16 +146,19 @@ class Planner {
 
   std::optional<PlanError> limits_of_life() {
     const auto restarts = whole_number(options_.text(Opt::MaxRestarts));
-    if (!restarts || *restarts > 1'000'000) return wrong(Opt::MaxRestarts, "must be a whole number, 0 or more");
+    if (!restarts || *restarts > 1'000'000)
+      return wrong(Opt::MaxRestarts, "must be a whole number, 0 or more");
     rdzv().max_restarts = static_cast<int>(*restarts);
     if (auto error = grace()) return error;
     const auto interval = seconds_number(options_.text(Opt::MonitorInterval));
     if (!interval || *interval <= 0) return wrong(Opt::MonitorInterval, "must be seconds, more than 0");
     const std::string method = options_.text(Opt::StartMethod);
-    if (method == "fork" || method == "forkserver") return wrong(Opt::StartMethod, "not yet supported; write spawn");
+    if (method == "fork" || method == "forkserver")
+      return wrong(Opt::StartMethod, "not yet supported; write spawn");
     if (method != "spawn") return wrong(Opt::StartMethod, "must be spawn");
     if (options_.text(Opt::SignalsToHandle) != kDefaultSignals) {
-      return wrong(Opt::SignalsToHandle, "another list than " + std::string(kDefaultSignals) + " is not yet supported");
+      return wrong(Opt::SignalsToHandle,
+                   "another list than " + std::string(kDefaultSignals) + " is not yet supported");
     }
     rdzv().role = options_.text(Opt::Role);
     if (!printable(rdzv().role)) return wrong("--role: must be UTF-8 text without control characters");
@@ -155,7 +174,8 @@ class Planner {
     const auto seconds = seconds_number(text);
     if (!seconds || *seconds > kShutdownSecondsMax) {
       const std::string what = "must be seconds, 0 to 604800";
-      return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + torch + ": " + what) : wrong(Opt::ShutdownTimeout, what);
+      return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + torch + ": " + what)
+                      : wrong(Opt::ShutdownTimeout, what);
     }
     config().shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0));
     return std::nullopt;
@@ -184,7 +204,8 @@ class Planner {
     const std::string range = options_.text(Opt::PortRange);
     const auto dash = range.find('-');
     const auto first = whole_number(std::string_view(range).substr(0, dash));
-    const auto last = dash == std::string::npos ? first : whole_number(std::string_view(range).substr(dash + 1));
+    const auto last =
+        dash == std::string::npos ? first : whole_number(std::string_view(range).substr(dash + 1));
     if (!first || !last || *first < 1 || *last > 65'535 || *first > *last) {
       return wrong(Opt::PortRange, "must be FIRST-LAST, within 1 to 65535");
     }
@@ -196,7 +217,7 @@ class Planner {
 
   std::optional<PlanError> meeting() {
     if (auto error = node_rank()) return error;
-    if (given_endpoint()) {   // also where one node needs none: a typo is found now, not when the job grows
+    if (given_endpoint()) {  // also where one node needs none: a typo is found now, not when the job grows
       auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
       if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
       endpoint_ = std::move(*endpoint);
@@ -213,12 +234,14 @@ class Planner {
         return wrong("--standalone is for one node; with " + options_.find(Opt::Nnodes)->where + " " +
                      options_.text(Opt::Nnodes) + " give --rdzv-endpoint instead");
       }
-      for (const Opt unused : {Opt::RdzvEndpoint, Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--standalone meets nobody");
+      for (const Opt unused : {Opt::RdzvEndpoint, Opt::MasterAddr, Opt::MasterPort})
+        note_unused(unused, "--standalone meets nobody");
       return alone();
     }
     const bool names_master = given(Opt::NodeRank) || given(Opt::MasterAddr) || given(Opt::MasterPort);
     const bool is_static = backend == "static" || (backend.empty() && names_master && !given_endpoint());
-    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given_endpoint())) return meet_static();
+    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given_endpoint()))
+      return meet_static();
     if (rdzv().nnodes_max == 1) return alone();
     return meet_c10d();
   }
@@ -241,16 +264,19 @@ class Planner {
     rdzv().backend = BackendKind::Static;
     if (auto error = given_endpoint() ? endpoint_of_static() : master_of_static()) return error;
     if (rdzv().nnodes_min != rdzv().nnodes_max) {
-      note("static has fixed ranks: --nnodes " + options_.text(Opt::Nnodes) + " counts as " + std::to_string(rdzv().nnodes_max));
+      note("static has fixed ranks: --nnodes " + options_.text(Opt::Nnodes) + " counts as " +
+           std::to_string(rdzv().nnodes_max));
       rdzv().nnodes_min = rdzv().nnodes_max;
     }
     if (!rdzv().node_rank && rdzv().nnodes_max == 1) rdzv().node_rank = 0;
     if (!rdzv().node_rank) {
-      return wrong("static needs to know which node this is: --node-rank 0 on " + rdzv().endpoint.host + ", 1 on the next, ...\n  " +
+      return wrong("static needs to know which node this is: --node-rank 0 on " + rdzv().endpoint.host +
+                   ", 1 on the next, ...\n  " +
                    "or write --rdzv-backend c10d with --rdzv-endpoint, which needs no ranks");
     }
     if (*rdzv().node_rank >= rdzv().nnodes_max) {
-      return wrong(Opt::NodeRank, "with --nnodes " + std::to_string(rdzv().nnodes_max) + " it is 0 to " + std::to_string(rdzv().nnodes_max - 1));
+      return wrong(Opt::NodeRank, "with --nnodes " + std::to_string(rdzv().nnodes_max) + " it is 0 to " +
+                                      std::to_string(rdzv().nnodes_max - 1));
     }
     return std::nullopt;
   }
@@ -258,13 +284,16 @@ class Planner {
   std::optional<PlanError> endpoint_of_static() {
     auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
     if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
-    if (!endpoint->port || *endpoint->port == 0) return wrong(Opt::RdzvEndpoint, "static needs the port too: HOST:PORT");
+    if (!endpoint->port || *endpoint->port == 0)
+      return wrong(Opt::RdzvEndpoint, "static needs the port too: HOST:PORT");
     rdzv().endpoint = {endpoint->host, *endpoint->port};
-    for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--rdzv-endpoint says where");
+    for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort})
+      note_unused(unused, "--rdzv-endpoint says where");
     return std::nullopt;
   }
 
-  /// --master-addr and --master-port; what is not given there comes from the surroundings, for a job of several nodes.
+  /// --master-addr and --master-port; what is not given there comes from the surroundings, for a job of
+  /// several nodes.
   std::optional<PlanError> master_of_static() {
     std::string address = options_.text(Opt::MasterAddr);
     std::string port = options_.text(Opt::MasterPort);
@@ -291,7 +320,8 @@ class Planner {
     const auto host = net::parse_endpoint(address);
     if (!host || host->port) return wrong(Opt::MasterAddr, "must be a host name or address");
     const auto number = whole_number(port);
-    if (!number || *number < 1 || *number > 65'535) return wrong(Opt::MasterPort, "must be a port, 1 to 65535");
+    if (!number || *number < 1 || *number > 65'535)
+      return wrong(Opt::MasterPort, "must be a port, 1 to 65535");
     rdzv().endpoint = {host->host, static_cast<std::uint16_t>(*number)};
     return std::nullopt;
   }
@@ -302,10 +332,13 @@ class Planner {
     if (!rdzv().node_rank) rdzv().node_rank = node_rank_hint(facts_.environment);
     if (endpoint_) {
       rdzv().endpoint = {endpoint_->host, endpoint_->port.value_or(kDefaultPort)};
-      if (rdzv().endpoint.port == 0) return wrong(Opt::RdzvEndpoint, "port 0 is for one node only: the others cannot know it");
-      for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort}) note_unused(unused, "--rdzv-endpoint says where");
-    } else if (given(Opt::MasterAddr)) {   // c10d by name: the master is the place to meet
-      if (auto error = master_endpoint(options_.text(Opt::MasterAddr), options_.text(Opt::MasterPort))) return error;
+      if (rdzv().endpoint.port == 0)
+        return wrong(Opt::RdzvEndpoint, "port 0 is for one node only: the others cannot know it");
+      for (const Opt unused : {Opt::MasterAddr, Opt::MasterPort})
+        note_unused(unused, "--rdzv-endpoint says where");
+    } else if (given(Opt::MasterAddr)) {  // c10d by name: the master is the place to meet
+      if (auto error = master_endpoint(options_.text(Opt::MasterAddr), options_.text(Opt::MasterPort)))
+        return error;
       note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " +
            options_.find(Opt::MasterAddr)->where);
     } else {
@@ -313,20 +346,24 @@ class Planner {
       if (around->host.empty()) return no_endpoint(around->short_list);
       auto host = net::parse_endpoint(around->host);
       if (!host) return wrong(around->scheduler + ": " + host.error().message);
-      rdzv().endpoint = {host->host, static_cast<std::uint16_t>(around->port.value_or(host->port.value_or(kDefaultPort)))};
+      rdzv().endpoint = {
+          host->host, static_cast<std::uint16_t>(around->port.value_or(host->port.value_or(kDefaultPort)))};
       if (rdzv().endpoint.port == 0) return wrong(around->scheduler + ": port 0 is for one node only");
-      note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " + around->scheduler);
+      note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " +
+           around->scheduler);
     }
     if (around) apply_surroundings(*around);
     return std::nullopt;
   }
 
-  /// A loopback endpoint is right only on the node that shall serve it: an operator writes it so in the master's pod.
+  /// A loopback endpoint is right only on the node that shall serve it: an operator writes it so in the
+  /// master's pod.
   void apply_surroundings(const Surroundings& around) {
     const bool loopback = net::loopback_host(rdzv().endpoint.host);
     const int hint = rdzv().node_rank.value_or(0);
     rdzv().other_hosts_known = loopback && (around.other_hosts || hint != 0);
-    if (loopback && rdzv().node_rank == 0 && !around.other_hosts && around.scheduler == "MASTER_ADDR" && !rdzv().is_host) {
+    if (loopback && rdzv().node_rank == 0 && !around.other_hosts && around.scheduler == "MASTER_ADDR" &&
+        !rdzv().is_host) {
       rdzv().is_host = true;
       rdzv().other_hosts_known = false;
     }
@@ -335,7 +372,8 @@ class Planner {
 
   PlanError no_endpoint(const std::string& short_list) {
     const std::string nodes = options_.text(Opt::Nnodes);
-    return wrong("--nnodes " + nodes + ": where shall the nodes meet?" + (short_list.empty() ? "" : " (" + short_list + ")") +
+    return wrong("--nnodes " + nodes + ": where shall the nodes meet?" +
+                 (short_list.empty() ? "" : " (" + short_list + ")") +
                  " Write, the same on every node, with HOST one of them:\n" +
                  "  --rdzv-endpoint HOST:29400, or PET_RDZV_ENDPOINT=HOST:29400 in the environment,\n" +
                  "  or the line `rdzv-endpoint = HOST:29400` in /etc/cxxrun.conf or ~/.config/cxxrun.conf");
@@ -345,10 +383,12 @@ class Planner {
     std::string id = options_.text(Opt::RdzvId);
     if (!given(Opt::RdzvId) && !scheduler_run_id_.empty()) id = scheduler_run_id_;
     if (rdzv().backend == BackendKind::Local && !given(Opt::RdzvId)) id = facts_.random_id();
-    if (id.empty() && rdzv().backend != BackendKind::Local) return wrong("--rdzv-id is empty; give the job a name, the same on every node");
+    if (id.empty() && rdzv().backend != BackendKind::Local)
+      return wrong("--rdzv-id is empty; give the job a name, the same on every node");
     if (id.empty()) id = facts_.random_id();
     if (!printable(id)) return wrong("--rdzv-id: must be UTF-8 text without control characters");
-    if (id.size() > limits::kRunIdBytesMax) return wrong("--rdzv-id: at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
+    if (id.size() > limits::kRunIdBytesMax)
+      return wrong("--rdzv-id: at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
     rdzv().run_id = std::move(id);
     rdzv().host_name = facts_.host_name();
     return std::nullopt;
@@ -357,14 +397,15 @@ class Planner {
   /// What was typed and has no effect is said. A variable may be there for others.
   void note_unused(Opt option, const std::string& why) {
     const Given* entry = options_.find(option);
-    if (entry != nullptr && entry->source == Source::Flag) note("--" + std::string(row(option).name) + " is not used: " + why);
+    if (entry != nullptr && entry->source == Source::Flag)
+      note("--" + std::string(row(option).name) + " is not used: " + why);
   }
   void note(std::string line) { plan_.notes.push_back(std::move(line)); }
 
   const RawOptions& options_;
   const Facts& facts_;
   LaunchPlan plan_;
-  std::optional<net::HostPort> endpoint_;   ///< --rdzv-endpoint
+  std::optional<net::HostPort> endpoint_;  ///< --rdzv-endpoint
   std::string scheduler_run_id_;
 };
 

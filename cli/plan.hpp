@@ -9,33 +9,35 @@
 #include "agent/config.hpp"
 #include "cli/options.hpp"
 
-/// From raw options and surroundings to a validated plan: every error of usage is found here, before anything starts. Pure:
-/// what it needs of the machine comes in as functions, called only when needed (each costs some system calls).
+/// From raw options and surroundings to a validated plan: every error of usage is found here, before anything
+/// starts. Pure: what it needs of the machine comes in as functions, called only when needed (each costs some
+/// system calls).
 namespace cxxrun::cli {
 
 struct Facts {
   EnvironmentLookup environment;
   std::function<int()> usable_cpus;
-  std::function<int()> mask_cpus;                                          ///< affinity alone, cheap, never less than usable_cpus; may be empty
+  std::function<int()> mask_cpus;  ///< affinity alone, cheap, never less than usable_cpus; may be empty
   std::function<int()> usable_gpus;
-  std::function<std::string()> host_name;                                  ///< need not resolve
-  std::function<std::string()> random_id;                                  ///< a fresh run id
-  std::function<std::optional<std::string>(const std::string&)> read_file; ///< for token_file
-  bool terminal = false;                                                   ///< stderr is a terminal
+  std::function<std::string()> host_name;                                   ///< need not resolve
+  std::function<std::string()> random_id;                                   ///< a fresh run id
+  std::function<std::optional<std::string>(const std::string&)> read_file;  ///< for token_file
+  bool terminal = false;                                                    ///< stderr is a terminal
 };
 
 /// `config.program` and `config.environment` are left to the caller; it finds the program by `words`.
 struct LaunchPlan {
   agent::Config config;
-  std::vector<std::string> words;      ///< program and its arguments, as typed; not empty
+  std::vector<std::string> words;  ///< program and its arguments, as typed; not empty
   bool module = false;
   bool no_python = false;
-  std::vector<std::string> notes;      ///< worth a line at the start: where the endpoint came from, what was ignored
+  std::vector<std::string>
+      notes;  ///< worth a line at the start: where the endpoint came from, what was ignored
 };
 
 struct PlanError {
   int exit_code = 2;
-  std::string message;                 ///< 1 to 3 lines: what is wrong, what to write instead
+  std::string message;  ///< 1 to 3 lines: what is wrong, what to write instead
 };
 
 std::variant<LaunchPlan, PlanError> make_plan(const RawOptions& options, const Facts& facts);

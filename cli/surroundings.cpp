@@ -23,7 +23,8 @@ Result<std::vector<std::string>> expand_range(std::string_view range) {
   const std::string_view last = dash == std::string_view::npos ? first : range.substr(dash + 1);
   const auto from = whole_number(first);
   const auto to = whole_number(last);
-  if (!from || !to || *from > *to || *to - *from >= limits::kNodesMax) return plain_error("bad range " + std::string(range));
+  if (!from || !to || *from > *to || *to - *from >= limits::kNodesMax)
+    return plain_error("bad range " + std::string(range));
   std::vector<std::string> out;
   for (long n = *from; n <= *to; ++n) {
     std::string digits = std::to_string(n);
@@ -51,7 +52,8 @@ Result<std::vector<std::string>> expand_name(std::string_view name) {
       if (comma == std::string_view::npos) break;
       rest.remove_prefix(comma + 1);
     }
-    if (out.size() * numbers.size() > static_cast<std::size_t>(limits::kNodesMax)) return plain_error("too many hosts");
+    if (out.size() * numbers.size() > static_cast<std::size_t>(limits::kNodesMax))
+      return plain_error("too many hosts");
     std::vector<std::string> longer;
     for (const auto& made : out) {
       for (const auto& number : numbers) longer.push_back(made + number);
@@ -118,7 +120,8 @@ Result<Surroundings> look_around(const EnvironmentLookup& environment, int nodes
     const std::string port = variable_or_empty(environment, "MASTER_PORT");
     if (port.empty()) return out;
     const auto number = whole_number(port);
-    if (!number || *number < 1 || *number > 65'535) return plain_error("MASTER_PORT=" + port + " is no port (1 to 65535)");
+    if (!number || *number < 1 || *number > 65'535)
+      return plain_error("MASTER_PORT=" + port + " is no port (1 to 65535)");
     out.port = static_cast<int>(*number);
     return out;
   }
