@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+#include <system_error>
 
 #include "base/unique_fd.hpp"
 #include "cli/numbers.hpp"
@@ -16,6 +18,12 @@ namespace cxxrun::cli {
 namespace {
 
 constexpr std::size_t kTextBytesMax = 64u << 10;
+
+std::string cannot_read(int number) {
+  if (number == EISDIR) return "is a directory, not a file";
+  if (number == EFBIG) return "is larger than " + std::to_string(kTextBytesMax) + " bytes";
+  return "cannot be read: " + std::generic_category().message(number);
+}
 
 std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
@@ -72,19 +80,38 @@ int mask_cpus() {
   return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));  // more than 1,024 CPUs
 }
 
-std::optional<std::string> read_text(const std::string& path) {
+Result<std::string> read_small_file(const std::string& path) {
+  const auto failure = [](int number) {
+    return Error{{number, std::generic_category()}, cannot_read(number)};
+  };
   const UniqueFd file(
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not hold the start
-  if (!file) return std::nullopt;
+  if (!file) return failure(errno);
   std::string out;
   char chunk[4096];
-  while (out.size() < kTextBytesMax) {
+  for (;;) {
     const ssize_t n = ::read(file.get(), chunk, sizeof chunk);
-    if (n < 0) return std::nullopt;
-    if (n == 0) break;
+    if (n < 0) return failure(errno);
+    if (n == 0) return out;
     out.append(chunk, static_cast<std::size_t>(n));
+    if (out.size() > kTextBytesMax) return failure(EFBIG);
   }
-  return out;
+}
+
+std::optional<std::string> read_text(const std::string& path) {
+  auto text = read_small_file(path);
+  if (!text) return std::nullopt;
+  return std::move(*text);
+}
+
+std::optional<ConfigFile> read_config_file(const std::string& path) {
+  auto text = read_small_file(path);
+  if (text) return ConfigFile{path, std::move(*text), {}};
+  const int number = text.error().code.value();
+  if (number == ENOENT || number == ENOTDIR) return std::nullopt;
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (number == EACCES && ::access(folder.c_str(), X_OK) != 0) return std::nullopt;
+  return ConfigFile{path, {}, text.error().message};
 }
 
 std::optional<double> cpu_quota(const std::string& root) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "cli/options.hpp"
 
 namespace cxxrun::cli {
@@ -27,7 +28,14 @@ namespace cxxrun::cli {
 /// that the driver lists below /proc/driver/nvidia/gpus.
 [[nodiscard]] int usable_gpus(const EnvironmentLookup& environment, const std::string& root = "");
 
-/// A small text file, at most 64 KiB of it. Nothing when it cannot be read.
+/// A small text file, whole. Never waits (a FIFO nobody writes to is empty). Errors, without the path: cannot
+/// be read, no file that ends, more than 64 KiB.
+[[nodiscard]] Result<std::string> read_small_file(const std::string& path);
+/// The same where the reason does not matter.
 [[nodiscard]] std::optional<std::string> read_text(const std::string& path);
+
+/// A configuration file with its content or its problem; nothing where there is none, also where its folder
+/// is closed to us (a HOME that is somebody else's).
+[[nodiscard]] std::optional<ConfigFile> read_config_file(const std::string& path);
 
 }  // namespace cxxrun::cli

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/agent.hpp"
+#include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/help.hpp"
 #include "cli/host.hpp"
@@ -34,7 +35,16 @@ void print(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
-void say(const std::string& line) { print(STDERR_FILENO, "cxxrun: " + line + "\n"); }
+/// What comes from outside is quoted where a sentence is made; whatever slipped through drives no terminal.
+void say(const std::string& text) {
+  std::string out = "cxxrun: ";
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto end = rest.find('\n');
+    out += cleaned(rest.substr(0, end)) + "\n";
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  print(STDERR_FILENO, out);
+}
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): there is one thread yet
@@ -67,13 +77,13 @@ std::string random_id() {
 std::vector<cli::ConfigFile> config_files() {
   std::vector<cli::ConfigFile> files;
   std::vector<std::string> paths{"/etc/cxxrun.conf"};
-  if (const auto config = variable("XDG_CONFIG_HOME"); config && !config->empty()) {
+  if (const auto config = variable("XDG_CONFIG_HOME"); config && config->starts_with('/')) {
     paths.push_back(*config + "/cxxrun.conf");
   } else if (const auto home = variable("HOME"); home && !home->empty()) {
     paths.push_back(*home + "/.config/cxxrun.conf");
   }
   for (const auto& path : paths) {
-    if (auto content = cli::read_text(path)) files.push_back({path, std::move(*content)});
+    if (auto file = cli::read_config_file(path)) files.push_back(std::move(*file));
   }
   return files;
 }
@@ -86,7 +96,7 @@ cli::Facts facts() {
   facts.usable_gpus = [] { return cli::usable_gpus([](const char* name) { return variable(name); }); };
   facts.host_name = host_name;
   facts.random_id = random_id;
-  facts.read_file = [](const std::string& path) { return cli::read_text(path); };
+  facts.read_file = [](const std::string& path) { return cli::read_small_file(path); };
   facts.terminal = ::isatty(STDERR_FILENO) == 1;
   return facts;
 }

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.hpp"
+
 namespace cxxrun::cli {
 namespace {
 
 UsageError not_yet(const OptionRow& option, const std::string& where) {
   return {"--" + std::string(option.name) + " is not yet supported" +
-          (where.starts_with("--") || where.starts_with("-") ? std::string() : " (set by " + where + ")")};
+          (where.starts_with("-") ? std::string() : " (set by " + where + ")")};
 }
 
 /// Option names compare with - and _ equal.
@@ -30,13 +32,17 @@ const OptionRow* find_letter(char letter) {
   return nullptr;
 }
 
-std::string did_you_mean(std::string_view name) {
+/// `in_file`: only what a file may set, as it is written there.
+std::string did_you_mean(std::string_view name, bool in_file = false) {
   std::string dashed(name);
   std::replace(dashed.begin(), dashed.end(), '_', '-');
   std::vector<std::string_view> names;
-  for (const OptionRow& option : option_table()) names.push_back(option.name);
+  for (const OptionRow& option : option_table()) {
+    if (!in_file || !variable(option).empty()) names.push_back(option.name);
+  }
   const auto best = nearest(dashed, names);
-  return best.empty() ? std::string() : "; did you mean --" + std::string(best) + "?";
+  return best.empty() ? std::string()
+                      : "; did you mean " + std::string(in_file ? "" : "--") + std::string(best) + "?";
 }
 
 bool looks_like_number(std::string_view word) {
@@ -69,7 +75,8 @@ class CommandLine {
     const std::string_view name =
         std::string_view(word).substr(2, equals == std::string::npos ? equals : equals - 2);
     const OptionRow* option = find_long(name);
-    if (option == nullptr) return UsageError{"unknown option --" + std::string(name) + did_you_mean(name)};
+    if (option == nullptr)
+      return UsageError{"unknown option " + quoted("--" + std::string(name)) + did_you_mean(name)};
     if (equals != std::string::npos) return take(*option, word.substr(equals + 1));
     return take(*option, std::nullopt);
   }
@@ -78,7 +85,7 @@ class CommandLine {
   std::optional<UsageError> letters(const std::string& word) {
     for (std::size_t i = 1; i < word.size(); ++i) {
       const OptionRow* option = find_letter(word[i]);
-      if (option == nullptr) return UsageError{"unknown option -" + std::string(1, word[i]) + " in " + word};
+      if (option == nullptr) return unknown_letter(word, i);
       if (option->kind == Kind::Flag) {
         if (auto error = take(*option, std::nullopt)) return error;
         continue;
@@ -87,6 +94,13 @@ class CommandLine {
       return take(*option, word.substr(word[i + 1] == '=' ? i + 2 : i + 1));
     }
     return std::nullopt;
+  }
+
+  static UsageError unknown_letter(const std::string& word, std::size_t at) {
+    if (word.size() == 2) return {"unknown option " + quoted(word)};
+    const std::string_view name = std::string_view(word).substr(1, word.find('=') - 1);
+    const std::string near = at == 1 ? did_you_mean(name) : std::string();
+    return {"unknown option -" + quoted(std::string(1, word[at])) + " in " + quoted(word) + near};
   }
 
   std::optional<UsageError> take(const OptionRow& option, std::optional<std::string> value) {
@@ -100,7 +114,8 @@ class CommandLine {
         return UsageError{shown + " needs a value: " + shown + " " + std::string(option.value)};
       const std::string& word = arguments_[next_];
       if (word.size() > 1 && word[0] == '-' && !looks_like_number(word)) {
-        return UsageError{shown + " needs a value; if " + word + " is meant, write " + shown + "=" + word};
+        return UsageError{shown + " needs a value; if " + quoted(word) + " is meant, write " + shown + "=" +
+                          quoted(word)};
       }
       value = word;
       ++next_;
@@ -127,17 +142,18 @@ std::optional<bool> flag_value(std::string_view text) {
 /// From a variable or a file: sets it unless something stronger did.
 std::optional<UsageError> set_weak(RawOptions& out, const OptionRow& option, Source source, std::string value,
                                    const std::string& where) {
+  Given given{source, std::move(value), where};
   if (option.support == Support::NotYet) {
-    if (option.kind == Kind::Flag && flag_value(value) == false) return std::nullopt;
+    if (option.kind == Kind::Flag && flag_value(given.value) == false) return std::nullopt;
     return not_yet(option, where);
   }
   if (option.kind == Kind::Flag) {
-    const auto on = flag_value(value);
-    if (!on) return UsageError{where + "=" + value + ": must be 1 or 0"};
-    value = *on ? "1" : "0";
+    const auto on = flag_value(given.value);
+    if (!on) return UsageError{said(given) + ": must be 1 or 0"};
+    given.value = *on ? "1" : "0";
   }
   auto& entry = out.given[static_cast<std::size_t>(option.id)];
-  if (!entry || entry->source <= source) entry = Given{source, std::move(value), where};
+  if (!entry || entry->source <= source) entry = std::move(given);
   return std::nullopt;
 }
 
@@ -147,33 +163,55 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+/// One pair of quotes around a value is for the reader.
+std::string_view unquoted(std::string_view text) {
+  const bool pair =
+      text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front();
+  return pair ? text.substr(1, text.size() - 2) : text;
+}
+
 /// `key = value` lines; # starts a comment line. Keys are the long options.
 std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
+  if (!file.problem.empty()) return UsageError{quoted(file.path) + ": " + file.problem};
   std::string_view rest = file.content;
   if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // an editor's byte order mark
-  if (rest.find('\0') != std::string_view::npos) return UsageError{file.path + ": is not a text file"};
+  if (rest.find('\0') != std::string_view::npos)
+    return UsageError{quoted(file.path) + ": is not a text file"};
   for (int number = 1; !rest.empty(); ++number) {
     const auto end = rest.find('\n');
     const std::string_view line = trimmed(rest.substr(0, end));
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (line.empty() || line[0] == '#') continue;
-    const std::string where = file.path + " line " + std::to_string(number);
+    const std::string where = quoted(file.path) + ":" + std::to_string(number) + ": ";
     const auto equals = line.find('=');
-    if (equals == std::string_view::npos) return UsageError{where + ": expected `option = value`"};
+    if (equals == std::string_view::npos)
+      return UsageError{where + quoted(line) + ": expected `option = value`"};
     std::string_view key = trimmed(line.substr(0, equals));
     if (key.starts_with("--")) key.remove_prefix(2);
     const OptionRow* option = find_long(key);
-    if (option == nullptr || variable(*option).empty()) {
-      return UsageError{where + ": unknown option " + std::string(key) + did_you_mean(key)};
-    }
-    if (auto error =
-            set_weak(out, *option, Source::File, std::string(trimmed(line.substr(equals + 1))), where))
+    if (option == nullptr)
+      return UsageError{where + "unknown option " + quoted(key) + did_you_mean(key, true)};
+    const std::string name(option->name);
+    if (variable(*option).empty())
+      return UsageError{where + name + " is for the command line: cxxrun --" + name};
+    if (auto error = set_weak(out, *option, Source::File,
+                              std::string(unquoted(trimmed(line.substr(equals + 1)))), where + name))
       return error;
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+std::string said(const Given& given) {
+  switch (given.source) {
+    case Source::File: return given.where + " = " + quoted(given.value);
+    case Source::Variable: return given.where + "=" + quoted(given.value);
+    case Source::Flag:
+    case Source::Default: break;
+  }
+  return given.where + " " + quoted(given.value);
+}
 
 std::string RawOptions::text(Opt id) const {
   const Given* entry = find(id);

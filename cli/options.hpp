@@ -85,7 +85,7 @@ enum class Source { Default, File, Variable, Flag };
 struct Given {
   Source source = Source::Default;
   std::string value;  ///< of a flag: "1" or "0"
-  std::string where;  ///< for people: "--nnodes", "PET_NNODES", "/etc/cxxrun.conf line 3"
+  std::string where;  ///< for people: "--nnodes", "PET_NNODES", "/etc/cxxrun.conf:3: nnodes"
 };
 
 struct RawOptions {
@@ -110,7 +110,11 @@ struct UsageError {
 struct ConfigFile {
   std::string path;
   std::string content;
+  std::string problem = {};  ///< why it cannot be read; empty: it was
 };
+
+/// How an option was given, for messages: "--nnodes 0", "PET_NNODES=0", "/etc/cxxrun.conf:3: nnodes = 0".
+[[nodiscard]] std::string said(const Given& given);
 
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 

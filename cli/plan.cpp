@@ -2,6 +2,7 @@
 #include "cli/plan.hpp"
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/numbers.hpp"
 #include "cli/rdzv_conf.hpp"
@@ -17,30 +18,7 @@ constexpr int kDefaultPort = 29'400;  ///< of c10d, as torchrun's
 constexpr double kShutdownSecondsMax = 7.0 * 24 * 3600;
 constexpr std::string_view kDefaultSignals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
 
-/// UTF-8 without control characters: it travels as JSON, and people compare it on screens.
-bool printable(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t at) {
-      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
-    };
-    const unsigned lead = byte(i);
-    const std::size_t length = lead < 0x80                   ? 1
-                               : lead >= 0xc2 && lead < 0xe0 ? 2
-                               : (lead & 0xf0) == 0xe0       ? 3
-                               : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                             : 0;
-    if (length == 0 || lead < 0x20 || lead == 0x7f) return false;
-    for (std::size_t k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xc0) != 0x80) return false;
-    }
-    const unsigned next = byte(i + 1);  // no overlong forms, no surrogates, nothing above U+10FFFF
-    if ((lead == 0xe0 && next < 0xa0) || (lead == 0xed && next > 0x9f) || (lead == 0xf0 && next < 0x90) ||
-        (lead == 0xf4 && next > 0x8f))
-      return false;
-    i += length;
-  }
-  return true;
-}
+constexpr const char* kPlainText = "must be UTF-8 text without control characters";
 
 /// Fills a LaunchPlan step by step; the first error ends it.
 class Planner {
@@ -60,16 +38,30 @@ class Planner {
   agent::Config& config() { return plan_.config; }
   rendezvous::Config& rdzv() { return plan_.config.rendezvous; }
   static PlanError wrong(std::string message) { return {kUsage, std::move(message)}; }
-  PlanError wrong(Opt option, const std::string& what) {
-    const Given* given = options_.find(option);
-    const std::string where = given != nullptr ? given->where : "--" + std::string(row(option).name);
-    return wrong(where + (where.starts_with("--") ? " " : ": ") + options_.text(option) + ": " + what);
+  PlanError wrong(Opt option, const std::string& what) const { return wrong(as_given(option) + ": " + what); }
+  /// "--nnodes 0", "PET_NNODES=0", "/etc/cxxrun.conf:3: nnodes = 0".
+  std::string as_given(Opt option) const {
+    const Given* entry = options_.find(option);
+    return said(entry != nullptr ? *entry : Given{Source::Default, options_.text(option), long_name(option)});
   }
-  bool given(Opt option) const { return options_.find(option) != nullptr; }
-  /// An empty one, as an unset variable in a manifest leaves it, says nothing: as "localhost" each node would
-  /// meet itself.
-  bool given_endpoint() const {
-    return options_.text(Opt::RdzvEndpoint).find_first_not_of(" \t\r\n") != std::string::npos;
+  /// The same without the value.
+  std::string place(Opt option) const {
+    const Given* entry = options_.find(option);
+    return entry != nullptr ? entry->where : long_name(option);
+  }
+  static std::string long_name(Opt option) { return "--" + std::string(row(option).name); }
+
+  /// An empty place to meet, as an unset variable in a manifest leaves it, says nothing: each node would meet
+  /// itself.
+  bool given(Opt option) const {
+    const Given* entry = options_.find(option);
+    if (entry == nullptr) return false;
+    const bool names_place =
+        option == Opt::RdzvEndpoint || option == Opt::MasterAddr || option == Opt::LocalAddr;
+    return !names_place || entry->value.find_first_not_of(" \t\r\n") != std::string::npos;
+  }
+  std::string text_of(Opt option) const {
+    return given(option) ? options_.text(option) : std::string(row(option).fallback);
   }
   std::string environment(const char* name) const { return facts_.environment(name).value_or(""); }
 
@@ -77,7 +69,8 @@ class Planner {
     plan_.words = options_.program;
     plan_.module = options_.flag(Opt::Module);
     plan_.no_python = options_.flag(Opt::NoPython);
-    if (plan_.module && plan_.no_python) return wrong("--module and --no-python exclude each other");
+    if (plan_.module && plan_.no_python)
+      return wrong(place(Opt::Module) + " and " + place(Opt::NoPython) + " exclude each other");
     if (plan_.words.empty() || plan_.words[0].empty()) {
       return wrong(
           "which program shall run?\n  cxxrun --nproc-per-node 2 ./train    (cxxrun --help lists the "
@@ -161,7 +154,7 @@ class Planner {
                    "another list than " + std::string(kDefaultSignals) + " is not yet supported");
     }
     rdzv().role = options_.text(Opt::Role);
-    if (!printable(rdzv().role)) return wrong("--role: must be UTF-8 text without control characters");
+    if (!printable(rdzv().role)) return wrong(Opt::Role, kPlainText);
     return std::nullopt;
   }
 
@@ -174,7 +167,7 @@ class Planner {
     const auto seconds = seconds_number(text);
     if (!seconds || *seconds > kShutdownSecondsMax) {
       const std::string what = "must be seconds, 0 to 604800";
-      return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + torch + ": " + what)
+      return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + quoted(torch) + ": " + what)
                       : wrong(Opt::ShutdownTimeout, what);
     }
     config().shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0));
@@ -185,14 +178,15 @@ class Planner {
     const std::string text = options_.text(Opt::RdzvConf);
     std::string token_file;
     if (auto good = apply_rdzv_conf(text, config(), token_file, plan_.notes); !good) {
-      return wrong("--rdzv-conf: " + good.error().message);
+      return wrong(place(Opt::RdzvConf) + ": " + good.error().message);
     }
     rdzv().token = environment("CXXRUN_TOKEN");
     if (token_file.empty()) return std::nullopt;
+    const std::string which = place(Opt::RdzvConf) + ": token_file=" + quoted(token_file) + ": ";
     const auto token = facts_.read_file(token_file);
-    if (!token) return wrong("--rdzv-conf: token_file=" + token_file + ": cannot be read");
+    if (!token) return wrong(which + token.error().message);
     rdzv().token = token->substr(0, token->find_last_not_of(" \t\r\n") + 1);
-    if (rdzv().token.empty()) return wrong("--rdzv-conf: token_file=" + token_file + ": is empty");
+    if (rdzv().token.empty()) return wrong(which + "is empty");
     return std::nullopt;
   }
 
@@ -217,7 +211,8 @@ class Planner {
 
   std::optional<PlanError> meeting() {
     if (auto error = node_rank()) return error;
-    if (given_endpoint()) {  // also where one node needs none: a typo is found now, not when the job grows
+    if (given(Opt::RdzvEndpoint)) {  // also where one node needs none: a typo is found now, not when the job
+                                     // grows
       auto endpoint = net::parse_endpoint(options_.text(Opt::RdzvEndpoint));
       if (!endpoint) return wrong(Opt::RdzvEndpoint, endpoint.error().message);
       endpoint_ = std::move(*endpoint);
@@ -228,19 +223,24 @@ class Planner {
     if (given(Opt::RdzvBackend) && backend != "c10d" && backend != "static") {
       return wrong(Opt::RdzvBackend, "must be c10d or static");
     }
-    if (given(Opt::LocalAddr)) rdzv().local_addr = options_.text(Opt::LocalAddr);
+    rdzv().local_addr = text_of(Opt::LocalAddr);
+    if (!printable(rdzv().local_addr) || rdzv().local_addr.find(' ') != std::string::npos) {
+      return wrong(Opt::LocalAddr,
+                   "must be an address, a name, an interface or a prefix such as 10.0.0.0/16");
+    }
     if (options_.flag(Opt::Standalone)) {
       if (rdzv().nnodes_max > 1) {
-        return wrong("--standalone is for one node; with " + options_.find(Opt::Nnodes)->where + " " +
-                     options_.text(Opt::Nnodes) + " give --rdzv-endpoint instead");
+        return wrong("--standalone is for one node; with " + as_given(Opt::Nnodes) +
+                     " give --rdzv-endpoint instead");
       }
       for (const Opt unused : {Opt::RdzvEndpoint, Opt::MasterAddr, Opt::MasterPort})
         note_unused(unused, "--standalone meets nobody");
       return alone();
     }
     const bool names_master = given(Opt::NodeRank) || given(Opt::MasterAddr) || given(Opt::MasterPort);
-    const bool is_static = backend == "static" || (backend.empty() && names_master && !given_endpoint());
-    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given_endpoint()))
+    const bool is_static =
+        backend == "static" || (backend.empty() && names_master && !given(Opt::RdzvEndpoint));
+    if (is_static && (rdzv().nnodes_max > 1 || given(Opt::MasterPort) || given(Opt::RdzvEndpoint)))
       return meet_static();
     if (rdzv().nnodes_max == 1) return alone();
     return meet_c10d();
@@ -262,7 +262,7 @@ class Planner {
 
   std::optional<PlanError> meet_static() {
     rdzv().backend = BackendKind::Static;
-    if (auto error = given_endpoint() ? endpoint_of_static() : master_of_static()) return error;
+    if (auto error = given(Opt::RdzvEndpoint) ? endpoint_of_static() : master_of_static()) return error;
     if (rdzv().nnodes_min != rdzv().nnodes_max) {
       note("static has fixed ranks: --nnodes " + options_.text(Opt::Nnodes) + " counts as " +
            std::to_string(rdzv().nnodes_max));
@@ -295,14 +295,15 @@ class Planner {
   /// --master-addr and --master-port; what is not given there comes from the surroundings, for a job of
   /// several nodes.
   std::optional<PlanError> master_of_static() {
-    std::string address = options_.text(Opt::MasterAddr);
+    std::string address = text_of(Opt::MasterAddr);
     std::string port = options_.text(Opt::MasterPort);
     if (!given(Opt::MasterAddr) && rdzv().nnodes_max > 1) {
       const auto around = look_around(facts_.environment, rdzv().nnodes_max);
       if (!around) return wrong(around.error().message);
       if (!around->host.empty()) {
         const auto named = net::parse_endpoint(around->host);
-        if (!named) return wrong(around->scheduler + ": " + named.error().message);
+        if (!named)
+          return wrong(around->scheduler + " names " + quoted(around->host) + ": " + named.error().message);
         address = named->host;
         if (!given(Opt::MasterPort) && named->port) port = std::to_string(*named->port);
         if (!given(Opt::MasterPort) && around->port) port = std::to_string(*around->port);
@@ -340,12 +341,13 @@ class Planner {
       if (auto error = master_endpoint(options_.text(Opt::MasterAddr), options_.text(Opt::MasterPort)))
         return error;
       note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " +
-           options_.find(Opt::MasterAddr)->where);
+           place(Opt::MasterAddr));
     } else {
       if (!around) return wrong(around.error().message);
       if (around->host.empty()) return no_endpoint(around->short_list);
       auto host = net::parse_endpoint(around->host);
-      if (!host) return wrong(around->scheduler + ": " + host.error().message);
+      if (!host)
+        return wrong(around->scheduler + " names " + quoted(around->host) + ": " + host.error().message);
       rdzv().endpoint = {
           host->host, static_cast<std::uint16_t>(around->port.value_or(host->port.value_or(kDefaultPort)))};
       if (rdzv().endpoint.port == 0) return wrong(around->scheduler + ": port 0 is for one node only");
@@ -371,8 +373,7 @@ class Planner {
   }
 
   PlanError no_endpoint(const std::string& short_list) {
-    const std::string nodes = options_.text(Opt::Nnodes);
-    return wrong("--nnodes " + nodes + ": where shall the nodes meet?" +
+    return wrong(as_given(Opt::Nnodes) + ": where shall the nodes meet?" +
                  (short_list.empty() ? "" : " (" + short_list + ")") +
                  " Write, the same on every node, with HOST one of them:\n" +
                  "  --rdzv-endpoint HOST:29400, or PET_RDZV_ENDPOINT=HOST:29400 in the environment,\n" +
@@ -384,13 +385,13 @@ class Planner {
     if (!given(Opt::RdzvId) && !scheduler_run_id_.empty()) id = scheduler_run_id_;
     if (rdzv().backend == BackendKind::Local && !given(Opt::RdzvId)) id = facts_.random_id();
     if (id.empty() && rdzv().backend != BackendKind::Local)
-      return wrong("--rdzv-id is empty; give the job a name, the same on every node");
+      return wrong(Opt::RdzvId, "give the job a name, the same on every node");
     if (id.empty()) id = facts_.random_id();
-    if (!printable(id)) return wrong("--rdzv-id: must be UTF-8 text without control characters");
+    if (!printable(id)) return wrong(Opt::RdzvId, kPlainText);
     if (id.size() > limits::kRunIdBytesMax)
-      return wrong("--rdzv-id: at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
+      return wrong(Opt::RdzvId, "at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
     rdzv().run_id = std::move(id);
-    rdzv().host_name = facts_.host_name();
+    rdzv().host_name = cleaned(facts_.host_name());
     return std::nullopt;
   }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/config.hpp"
+#include "base/result.hpp"
 #include "cli/options.hpp"
 
 /// From raw options and surroundings to a validated plan: every error of usage is found here, before anything
@@ -19,10 +20,10 @@ struct Facts {
   std::function<int()> usable_cpus;
   std::function<int()> mask_cpus;  ///< affinity alone, cheap, never less than usable_cpus; may be empty
   std::function<int()> usable_gpus;
-  std::function<std::string()> host_name;                                   ///< need not resolve
-  std::function<std::string()> random_id;                                   ///< a fresh run id
-  std::function<std::optional<std::string>(const std::string&)> read_file;  ///< for token_file
-  bool terminal = false;                                                    ///< stderr is a terminal
+  std::function<std::string()> host_name;                                 ///< need not resolve
+  std::function<std::string()> random_id;                                 ///< a fresh run id
+  std::function<Result<std::string>(const std::string& path)> read_file;  ///< for token_file
+  bool terminal = false;                                                  ///< stderr is a terminal
 };
 
 /// `config.program` and `config.environment` are left to the caller; it finds the program by `words`.

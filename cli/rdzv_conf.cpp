@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 
+#include "base/text.hpp"
 #include "cli/numbers.hpp"
 #include "cli/options.hpp"
 #include "store/server.hpp"
@@ -140,7 +141,7 @@ constexpr std::array<Key, 19> kKeys{{
 
 std::string unknown_key(const std::string& key) {
   const auto best = nearest(key, rdzv_conf_keys());
-  return "--rdzv-conf: unknown key " + key + " has no effect" +
+  return "--rdzv-conf: unknown key " + quoted(key) + " has no effect" +
          (best.empty() ? "" : "; did you mean " + std::string(best) + "?");
 }
 
@@ -166,8 +167,7 @@ Result<std::vector<std::pair<std::string, std::string>>> split_rdzv_conf(std::st
     const std::string_view key = trimmed(item.substr(0, equals));
     const std::string_view value =
         equals == std::string_view::npos ? std::string_view() : trimmed(item.substr(equals + 1));
-    if (key.empty() || value.empty())
-      return plain_error("'" + std::string(item) + "' is not of the form key=value");
+    if (key.empty() || value.empty()) return plain_error(quoted(item) + " is not of the form key=value");
     out.emplace_back(key, value);
     if (comma == std::string_view::npos) return out;
     text.remove_prefix(comma + 1);
@@ -189,7 +189,7 @@ Result<> apply_rdzv_conf(std::string_view text, agent::Config& config, std::stri
       token_file = value;
     } else if (known->apply != nullptr) {
       if (auto good = known->apply(value, config); !good)
-        return std::move(good).error().context(key + "=" + value);
+        return std::move(good).error().context(key + "=" + quoted(value));
     }
   }
   return kOk;

@@ -2,6 +2,7 @@
 #include "cli/surroundings.hpp"
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "cli/numbers.hpp"
 #include "net/address.hpp"
 
@@ -24,7 +25,7 @@ Result<std::vector<std::string>> expand_range(std::string_view range) {
   const auto from = whole_number(first);
   const auto to = whole_number(last);
   if (!from || !to || *from > *to || *to - *from >= limits::kNodesMax)
-    return plain_error("bad range " + std::string(range));
+    return plain_error("bad range " + quoted(range));
   std::vector<std::string> out;
   for (long n = *from; n <= *to; ++n) {
     std::string digits = std::to_string(n);
@@ -70,10 +71,10 @@ Result<Surroundings> from_slurm(const EnvironmentLookup& environment, int nodes)
   if (list.empty()) list = variable_or_empty(environment, "SLURM_JOB_NODELIST");
   if (list.empty()) return Surroundings{};
   auto hosts = expand_host_list(list);
-  if (!hosts) return std::move(hosts).error().context("Slurm's node list " + list);
+  if (!hosts) return std::move(hosts).error().context("Slurm's node list " + quoted(list));
   Surroundings out;
   if (hosts->size() < static_cast<std::size_t>(nodes)) {
-    out.short_list = "Slurm's list " + list + " is shorter";
+    out.short_list = "Slurm's list " + quoted(list) + " is shorter";
     return out;
   }
   out.scheduler = "Slurm";
@@ -81,6 +82,7 @@ Result<Surroundings> from_slurm(const EnvironmentLookup& environment, int nodes)
   out.other_hosts = hosts->size() > 1;
   const std::string job = variable_or_empty(environment, "SLURM_JOB_ID");
   const auto number = whole_number(job);
+  if (!job.empty() && !number) return plain_error("SLURM_JOB_ID=" + quoted(job) + " is no number");
   out.port = kSlurmPortFirst + static_cast<int>(number.value_or(0) % kSlurmPorts);
   if (!job.empty()) out.run_id = "slurm-" + job;
   return out;
@@ -121,7 +123,7 @@ Result<Surroundings> look_around(const EnvironmentLookup& environment, int nodes
     if (port.empty()) return out;
     const auto number = whole_number(port);
     if (!number || *number < 1 || *number > 65'535)
-      return plain_error("MASTER_PORT=" + port + " is no port (1 to 65535)");
+      return plain_error("MASTER_PORT=" + quoted(port) + " is no port (1 to 65535)");
     out.port = static_cast<int>(*number);
     return out;
   }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
 
 namespace cxxrun::launcher {
@@ -63,7 +64,7 @@ Answer find_interpreter(const EnvironmentLookup& environment, const std::string&
     const FileFacts facts = files.facts(*chosen);
     if (facts.kind == Kind::File && facts.executable) return ResolvedProgram{*chosen, {*chosen}, true};
     return ProgramError{facts.kind == Kind::Missing ? kNotFound : kCannotExecute,
-                        "PYTHON_EXEC=" + *chosen + " is not an executable file"};
+                        "PYTHON_EXEC=" + quoted(*chosen) + " is not an executable file"};
   }
   if (const auto venv = environment("VIRTUAL_ENV"); venv && !venv->empty()) {
     const std::string python = *venv + "/bin/python";
@@ -104,19 +105,21 @@ bool names_python(std::string_view head) {
 
 ProgramError missing(const ProgramRequest& request, const FileFacts& facts) {
   if (facts.error != 0 && facts.error != ENOENT && facts.error != ENOTDIR) {
-    return {kCannotExecute, request.name + ": " + std::strerror(facts.error)};
+    return {kCannotExecute, quoted(request.name) + ": " + std::strerror(facts.error)};
   }
-  if (request.name.find('/') != std::string::npos) return {kNotFound, request.name + ": no such file"};
-  return {kNotFound, request.name + ": no such file here, and no such program in PATH"};
+  if (request.name.find('/') != std::string::npos)
+    return {kNotFound, quoted(request.name) + ": no such file"};
+  return {kNotFound, quoted(request.name) + ": no such file here, and no such program in PATH"};
 }
 
 Answer run_file(const std::string& path, const FileFacts& facts, const ProgramRequest& request,
                 const EnvironmentLookup& environment, const std::string& search, const FileProbe& files) {
   if (facts.kind == Kind::Directory) {
-    return ProgramError{kCannotExecute,
-                        path + " is a directory\nname the program or script in it, or use -m for a module"};
+    return ProgramError{
+        kCannotExecute,
+        quoted(path) + " is a directory\nname the program or script in it, or use -m for a module"};
   }
-  if (facts.kind == Kind::Other) return ProgramError{kCannotExecute, path + " is not a regular file"};
+  if (facts.kind == Kind::Other) return ProgramError{kCannotExecute, quoted(path) + " is not a regular file"};
   const std::string head = files.head(path);
   const bool script = head.starts_with("#!");
   const bool text = facts.readable && is_text(head);
@@ -127,14 +130,18 @@ Answer run_file(const std::string& path, const FileFacts& facts, const ProgramRe
     return by_python(request, {"-u", path}, environment, search, files);
   }
   if (!facts.readable)
-    return ProgramError{kCannotExecute, path + ": permission denied (neither readable nor executable)"};
-  if (request.no_python) return ProgramError{kCannotExecute, path + " is not executable\nchmod +x " + path};
+    return ProgramError{kCannotExecute,
+                        quoted(path) + ": permission denied (neither readable nor executable)"};
+  if (request.no_python)
+    return ProgramError{kCannotExecute, quoted(path) + " is not executable\nchmod +x " + quoted(path)};
   if (!text)
-    return ProgramError{kCannotExecute, path + " is a binary file that is not executable\nchmod +x " + path};
+    return ProgramError{kCannotExecute,
+                        quoted(path) + " is a binary file that is not executable\nchmod +x " + quoted(path)};
   if (script && !names_python(head) && !is_python_name(path)) {
     const std::string line = head.substr(0, std::min(head.find('\n'), std::size_t{80}));
-    return ProgramError{kCannotExecute, path + " is not executable, and its first line names no Python: " +
-                                            line + "\nchmod +x " + path};
+    return ProgramError{kCannotExecute,
+                        quoted(path) + " is not executable, and its first line names no Python: " + quoted(line) +
+                            "\nchmod +x " + path};
   }
   return by_python(request, {"-u", path}, environment, search, files);
 }
@@ -189,8 +196,9 @@ Answer resolve_program(const ProgramRequest& request, const EnvironmentLookup& e
   if (here.kind == Kind::File && !request.no_python) return run_here();
   if (here.kind == Kind::Directory) return run_file(request.name, here, request, environment, path, files);
   if (here.kind == Kind::File)
-    return ProgramError{kNotFound,
-                        request.name + ": not in PATH; for the file of this folder write ./" + request.name};
+    return ProgramError{
+        kNotFound,
+        quoted(request.name) + ": not in PATH; for the file of this folder write ./" + quoted(request.name)};
   if (!search.not_executable.empty())
     return ProgramError{kCannotExecute, search.not_executable + " is not executable"};
   return missing(request, here);

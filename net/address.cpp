@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text.hpp"
+
 namespace cxxrun::net {
 namespace {
 
@@ -56,8 +58,15 @@ bool host_char(char c) {
 }
 
 Error bad_host(std::string_view host, std::string_view text) {
-  return plain_error("'" + std::string(host) + "' in endpoint '" + std::string(text) +
-                     "' is no host name or address");
+  if (text.find("://") != std::string_view::npos) return plain_error("write HOST:PORT, not a URL");
+  if (text.front() == '[') {
+    const auto close = text.find(']');
+    if (close == std::string_view::npos) return plain_error("a [ without ]: write [ADDRESS]:PORT");
+    if (close + 1 < text.size() && text[close + 1] != ':')
+      return plain_error("after the ] comes :PORT, or nothing");
+  }
+  if (host.empty()) return plain_error("names no host: write HOST:PORT");
+  return plain_error((host == text ? "" : quoted(host) + " ") + std::string("is no host name or address"));
 }
 
 }  // namespace
@@ -189,8 +198,8 @@ Result<HostPort> parse_endpoint(std::string_view whole) {
   if (has_port) {
     const auto number = parse_number(port, 65535, 5);
     if (!number) {
-      return plain_error("'" + std::string(port) + "' in endpoint '" + std::string(text) +
-                         "' is no port (0 to 65535)");
+      return plain_error((port.empty() ? "no port after the colon" : quoted(port) + " is no port") +
+                         std::string(" (0 to 65535)"));
     }
     out.port = static_cast<std::uint16_t>(*number);
   }

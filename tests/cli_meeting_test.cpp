@@ -10,18 +10,6 @@ using Catch::StartsWith;
 using rendezvous::BackendKind;
 using rendezvous::Endpoint;
 
-namespace {
-
-const rendezvous::Config& rdzv(const LaunchPlan& plan) { return plan.config.rendezvous; }
-
-std::string all_notes(const LaunchPlan& plan) {
-  std::string out;
-  for (const auto& note : plan.notes) out += note + "\n";
-  return out;
-}
-
-}  // namespace
-
 TEST_CASE("backend: what is chosen where none is named") {
   const struct {
     const char* what;
@@ -65,7 +53,7 @@ TEST_CASE("backend: names that are refused") {
   CHECK_THAT(plan_error({"--rdzv-backend=etcd-v2"}), Contains("write c10d"));
   for (const char* bad : {"", "bogus", "C10D"}) {
     CHECK(plan_error({"--rdzv-backend=" + std::string(bad)}) ==
-          "--rdzv-backend " + std::string(bad) + ": must be c10d or static");
+          "--rdzv-backend " + quoted(bad) + ": must be c10d or static");
   }
 }
 
@@ -79,7 +67,7 @@ TEST_CASE("torchrun 14, 60: standalone and one node meet nobody") {
         "meets nobody\n");
   CHECK(plan_error({"--standalone", "--nnodes=2"}) ==
         "--standalone is for one node; with --nnodes 2 give --rdzv-endpoint instead");
-  CHECK_THAT(plan_error({"--standalone"}, {{"PET_NNODES", "2"}}), Contains("with PET_NNODES 2"));
+  CHECK_THAT(plan_error({"--standalone"}, {{"PET_NNODES", "2"}}), Contains("with PET_NNODES=2 give"));
 }
 
 TEST_CASE("one node ignores a left-over MASTER_ADDR") {
@@ -115,12 +103,12 @@ TEST_CASE("torchrun 66: endpoint texts") {
     INFO(bad);
     for (const char* nodes : {"1", "2"}) {
       CHECK_THAT(plan_error({"--nnodes", nodes, "--rdzv-endpoint=" + std::string(bad)}),
-                 StartsWith("--rdzv-endpoint " + std::string(bad) + ": "));
+                 StartsWith("--rdzv-endpoint " + quoted(bad) + ": "));
     }
   }
   CHECK_THAT(plan_error({"--nnodes=2", "--rdzv-endpoint=h:0"}), Contains("port 0 is for one node only"));
   CHECK_THAT(plan_error({"--nnodes=2"}, {{"PET_RDZV_ENDPOINT", "h:a"}}),
-             StartsWith("PET_RDZV_ENDPOINT: h:a: "));
+             StartsWith("PET_RDZV_ENDPOINT=h:a: "));
 }
 
 TEST_CASE("several nodes and nothing says where: three ways, each a line to copy") {
@@ -154,15 +142,15 @@ TEST_CASE("static: sentences") {
         "--rdzv-endpoint h: static needs the port too: HOST:PORT");
   for (const char* bad : {"x", "-1", "65536", "1.5"}) {
     CHECK(plan_error({"--nnodes=2", "--node-rank=" + std::string(bad)}) ==
-          "--node-rank " + std::string(bad) + ": must be a whole number, 0 or more");
+          "--node-rank " + quoted(bad) + ": must be a whole number, 0 or more");
   }
   for (const char* bad : {"x", "0", "-5", "70000", ""}) {
     CHECK(plan_error({"--master-port=" + std::string(bad)}) ==
-          "--master-port " + std::string(bad) + ": must be a port, 1 to 65535");
+          "--master-port " + quoted(bad) + ": must be a port, 1 to 65535");
   }
   for (const char* bad : {"h:1", "a b", "[]"}) {
     CHECK(plan_error({"--nnodes=2", "--node-rank=0", "--master-addr=" + std::string(bad)}) ==
-          "--master-addr " + std::string(bad) + ": must be a host name or address");
+          "--master-addr " + quoted(bad) + ": must be a host name or address");
   }
 }
 
@@ -193,7 +181,7 @@ TEST_CASE("static takes the master of the surroundings where the command line na
                   {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "23456"}}))
             .endpoint == Endpoint{"m", 9});
   CHECK_THAT(plan_error({"--nnodes=2", "--node-rank=1"}, {{"MASTER_ADDR", "a b"}}),
-             StartsWith("MASTER_ADDR: "));
+             StartsWith("MASTER_ADDR names 'a b': "));
 }
 
 // --- c10d with what the surroundings say ---
@@ -246,7 +234,7 @@ TEST_CASE("MASTER_ADDR: IPv6, a port of its own, garbage") {
   CHECK(all_notes(v6) == "endpoint [fd00::1]:5, from MASTER_ADDR\n");
   CHECK(rdzv(plan({"--nnodes=2"}, {{"MASTER_ADDR", "m:7"}})).endpoint == Endpoint{"m", 7});
   CHECK(rdzv(plan({"--nnodes=2"}, {{"MASTER_ADDR", "m"}})).endpoint == Endpoint{"m", 29400});
-  CHECK_THAT(plan_error({"--nnodes=2"}, {{"MASTER_ADDR", "a b"}}), StartsWith("MASTER_ADDR: "));
+  CHECK_THAT(plan_error({"--nnodes=2"}, {{"MASTER_ADDR", "a b"}}), StartsWith("MASTER_ADDR names 'a b': "));
   CHECK_THAT(plan_error({"--nnodes=2"}, {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "x"}}),
              StartsWith("MASTER_PORT=x is no port"));
   // An endpoint of one's own: what the surroundings have wrong does not matter.
@@ -325,11 +313,37 @@ TEST_CASE("--local-addr is passed on; a default of the table is not a wish") {
 }
 
 TEST_CASE("names that travel are UTF-8 without control characters") {
-  for (const char* bad :
-       {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\nb", "\x1b[1m", "\x7f"}) {
-    CHECK_THAT(plan_error({"--rdzv-id", bad}), StartsWith("--rdzv-id: must be UTF-8"));
-    CHECK_THAT(plan_error({"--role", bad}), StartsWith("--role: must be UTF-8"));
+  for (const char* bad : {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "a\nb",
+                          "\x1b[1m", "\x7f", "\xc2\x9b"}) {
+    CHECK(plan_error({"--rdzv-id", bad}) ==
+          "--rdzv-id " + quoted(bad) + ": must be UTF-8 text without control characters");
+    CHECK(plan_error({"--role", bad}) ==
+          "--role " + quoted(bad) + ": must be UTF-8 text without control characters");
+    CHECK_THAT(plan_error({"--local-addr", bad}), StartsWith("--local-addr " + quoted(bad) + ": must be"));
   }
   for (const char* good : {"a b", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
     CHECK(rdzv(plan({"--rdzv-id", good})).run_id == good);
+}
+
+TEST_CASE("an empty --master-addr or --local-addr says nothing") {
+  CHECK_THAT(plan_error({"--nnodes=2", "--node-rank=0", "--master-addr="}),
+             Contains("where shall the nodes meet?"));
+  CHECK(rdzv(plan({"--nnodes=2", "--node-rank=0", "--master-addr= "}, {{"MASTER_ADDR", "m"}})).endpoint ==
+        Endpoint{"m", 29500});
+  CHECK(rdzv(plan({"--local-addr= "})).local_addr.empty());
+}
+
+TEST_CASE("this machine's name travels too") {
+  auto facts = machine({});
+  facts.host_name = [] { return std::string("a\x1b[1m\xff"); };
+  CHECK(rdzv(good_plan(plan_with({"S"}, facts))).host_name == "a?[1m?");
+}
+
+TEST_CASE("what the surroundings say wrong is shown in quotes") {
+  CHECK(plan_error({"--nnodes=2"}, {{"MASTER_ADDR", "m"}, {"MASTER_PORT", "\n"}}) ==
+        "MASTER_PORT='\\n' is no port (1 to 65535)");
+  CHECK_THAT(plan_error({"--nnodes=2"}, {{"SLURM_JOB_NODELIST", "a\n["}}),
+             StartsWith("Slurm's node list 'a\\n[': "));
+  CHECK(plan_error({"--nnodes=2"}, {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_ID", "x y"}}) ==
+        "SLURM_JOB_ID='x y' is no number");
 }

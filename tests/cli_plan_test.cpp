@@ -12,18 +12,6 @@ using Catch::Contains;
 using rendezvous::BackendKind;
 using rendezvous::Endpoint;
 
-namespace {
-
-const rendezvous::Config& rdzv(const LaunchPlan& plan) { return plan.config.rendezvous; }
-
-std::string all_notes(const LaunchPlan& plan) {
-  std::string out;
-  for (const auto& note : plan.notes) out += note + "\n";
-  return out;
-}
-
-}  // namespace
-
 // --- the program ---
 
 TEST_CASE("plan: program, module and stderr") {
@@ -38,7 +26,8 @@ TEST_CASE("plan: program, module and stderr") {
 
 TEST_CASE("torchrun 5, 8: --no-python and --module exclude each other") {
   CHECK(plan_error({"--no-python", "-m"}) == "--module and --no-python exclude each other");
-  CHECK(plan_error({"--no-python"}, {{"PET_MODULE", "1"}}) == "--module and --no-python exclude each other");
+  CHECK(plan_error({"--no-python"}, {{"PET_MODULE", "1"}}) ==
+        "PET_MODULE and --no-python exclude each other");
 }
 
 TEST_CASE("torchrun 63: no program") {
@@ -80,7 +69,7 @@ TEST_CASE("torchrun 18, 19: --nnodes") {
     INFO(row.text);
     const Words words{"--nnodes=" + std::string(row.text), "--rdzv-endpoint=h:1"};
     if (row.min == 0) {
-      CHECK(plan_error(words) == "--nnodes " + std::string(row.text) + ": " + row.message);
+      CHECK(plan_error(words) == "--nnodes " + quoted(row.text) + ": " + row.message);
       continue;
     }
     const auto made = plan(words);
@@ -100,7 +89,7 @@ TEST_CASE("torchrun 6, 9, 10, 11: --nproc-per-node") {
         "--nproc-per-node gpu: no GPU is visible here (CUDA_VISIBLE_DEVICES, /proc/driver/nvidia)");
   for (const char* bad : {"unknown", "", "-1", "1.5", "99999999999999999999", "CPU"}) {
     CHECK(plan_error({"--nproc-per-node=" + std::string(bad)}) ==
-          "--nproc-per-node " + std::string(bad) + ": must be a number, auto, cpu or gpu");
+          "--nproc-per-node " + quoted(bad) + ": must be a number, auto, cpu or gpu");
   }
   CHECK(plan_error({"--nproc-per-node=0"}) == "--nproc-per-node 0: at least 1 worker");
   CHECK(plan_error({"--nproc-per-node=4097"}) == "--nproc-per-node 4097: at most 4096 workers on one node");
@@ -151,7 +140,7 @@ TEST_CASE("torchrun 63: numbers of restarts and stopping") {
       {"--max-restarts=1000001", "--max-restarts 1000001: must be a whole number, 0 or more"},
       {"--shutdown-timeout=-1", "--shutdown-timeout -1: must be seconds, 0 to 604800"},
       {"--shutdown-timeout=604801", "--shutdown-timeout 604801: must be seconds, 0 to 604800"},
-      {"--shutdown-timeout=", "--shutdown-timeout : must be seconds, 0 to 604800"},
+      {"--shutdown-timeout=", "--shutdown-timeout '': must be seconds, 0 to 604800"},
       {"--monitor-interval=0", "--monitor-interval 0: must be seconds, more than 0"},
       {"--start-method=x", "--start-method x: must be spawn"},
       {"--start-method=fork", "--start-method fork: not yet supported; write spawn"},
@@ -159,7 +148,7 @@ TEST_CASE("torchrun 63: numbers of restarts and stopping") {
   };
   for (const auto& row : rows) CHECK(plan_error({row.word}) == row.message);
   CHECK(plan_error({}, {{"PET_MAX_RESTARTS", "abc"}}) ==
-        "PET_MAX_RESTARTS: abc: must be a whole number, 0 or more");
+        "PET_MAX_RESTARTS=abc: must be a whole number, 0 or more");
 }
 
 TEST_CASE("torchrun 29: another list of signals is not there yet") {
@@ -175,7 +164,7 @@ TEST_CASE("TORCH_ELASTIC_SHUTDOWN_TIMEOUT is weaker than the option and its vari
   CHECK(plan({}, {{name, ""}}).config.shutdown_timeout == 30s);
   CHECK(plan({}, {{name, "7"}, {"PET_SHUTDOWN_TIMEOUT", "8"}}).config.shutdown_timeout == 8s);
   CHECK(plan({"--shutdown-timeout=9"}, {{name, "x"}}).config.shutdown_timeout == 9s);
-  CHECK_THAT(plan_error({}, {{name, "x"}}), Catch::StartsWith(std::string(name) + ": x: must be seconds"));
+  CHECK_THAT(plan_error({}, {{name, "x"}}), Catch::StartsWith(std::string(name) + "=x: must be seconds"));
 }
 
 // --- ports, store, token ---
@@ -186,7 +175,7 @@ TEST_CASE("--port-range") {
   CHECK(rdzv(plan({"--port-range=5000"})).ports == rendezvous::PortRange{5000, 5000});
   for (const char* bad : {"", "x", "0-5", "9-5", "1-65536", "1-2-3", "-5", "5-", "1:2"}) {
     CHECK(plan_error({"--port-range=" + std::string(bad)}) ==
-          "--port-range " + std::string(bad) + ": must be FIRST-LAST, within 1 to 65535");
+          "--port-range " + quoted(bad) + ": must be FIRST-LAST, within 1 to 65535");
   }
 }
 
@@ -203,9 +192,9 @@ TEST_CASE("the token: from the environment or a file, never in a note or error")
   CHECK(rdzv(plan({}, {{"CXXRUN_TOKEN", "s3cret"}})).token == "s3cret");
   auto facts = machine({{"CXXRUN_TOKEN", "s3cret"}});
   std::string content = " from file \r\n";
-  facts.read_file = [&](const std::string& path) -> std::optional<std::string> {
+  facts.read_file = [&](const std::string& path) -> Result<std::string> {
     if (path == "/token") return content;
-    return std::nullopt;
+    return plain_error("cannot be read");
   };
   CHECK(rdzv(good_plan(plan_with({"--rdzv-conf=token_file=/token", "S"}, facts))).token == " from file");
   const auto refused = [&](const char* conf) {
@@ -235,7 +224,8 @@ TEST_CASE("run id: given, the scheduler's, random for one node, none") {
   CHECK(rdzv(plan({"--nnodes=2", "--rdzv-id=x"}, {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_ID", "7"}}))
             .run_id == "x");
   CHECK_THAT(plan_error({"--nnodes=2", "--rdzv-endpoint=h", "--rdzv-id="}),
-             Catch::StartsWith("--rdzv-id is empty"));
-  CHECK(plan_error({"--rdzv-id=" + std::string(257, 'x')}) == "--rdzv-id: at most 256 bytes");
+             Catch::StartsWith("--rdzv-id '': give the job a name"));
+  CHECK(plan_error({"--rdzv-id=" + std::string(257, 'x')}) ==
+        "--rdzv-id " + cxxrun::quoted(std::string(257, 'x')) + ": at most 256 bytes");
   CHECK(rdzv(plan({})).host_name == "here");
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cli/options.hpp"
 #include "cli/plan.hpp"
 
@@ -53,7 +54,7 @@ inline Facts machine(const Variables& variables) {
   facts.usable_gpus = [] { return 0; };
   facts.host_name = [] { return std::string("here"); };
   facts.random_id = [] { return std::string("random"); };
-  facts.read_file = [](const std::string&) { return std::optional<std::string>(); };
+  facts.read_file = [](const std::string&) -> Result<std::string> { return plain_error("cannot be read"); };
   return facts;
 }
 
@@ -79,6 +80,13 @@ inline std::string plan_error(Words words, const Variables& variables = {}) {
   if (error == nullptr) return {};
   CHECK(error->exit_code == 2);
   return error->message;
+}
+
+inline const rendezvous::Config& rdzv(const LaunchPlan& plan) { return plan.config.rendezvous; }
+inline std::string all_notes(const LaunchPlan& plan) {
+  std::string out;
+  for (const auto& note : plan.notes) out += note + "\n";
+  return out;
 }
 
 /// A file of this repository.

@@ -76,7 +76,7 @@ TEST_CASE("a MASTER_PORT that is no port is an error") {
     INFO(bad);
     const auto around = look_around(lookup({{"MASTER_ADDR", "m"}, {"MASTER_PORT", bad}}), 2);
     REQUIRE_FALSE(around);
-    CHECK_THAT(around.error().message, Contains("MASTER_PORT=" + std::string(bad)));
+    CHECK_THAT(around.error().message, Contains("MASTER_PORT=" + cxxrun::quoted(bad)));
   }
   CHECK_FALSE(look_around(lookup({{"MASTER_ADDR", "m"}, {"MASTER_PORT", ""}}), 2)->port);
 }

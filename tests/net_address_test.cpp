@@ -40,17 +40,19 @@ TEST_CASE("endpoint text: what is refused, and which part is named", "[net]") {
     const char* named;
   };
   const auto row = GENERATE(values<Row>({
-      {"h:65536", "'65536'"},
-      {"h:", "''"},
-      {"h:a", "'a'"},
-      {"h:-1", "'-1'"},
-      {"h:000080", "'000080'"},
-      {":1", "''"},
+      {"h:65536", "65536"},
+      {"h:", "no port"},
+      {"h:a", "a is no port"},
+      {"h:-1", "-1"},
+      {"h:000080", "000080"},
+      {":1", "no host"},
       {"a b:1", "'a b'"},
-      {"http://h:1", "'http://h'"},
-      {"[::1", "'[:'"},
-      {"[]", "''"},
-      {"a:b:1", "'a:b'"},
+      {"http://h:1", "HOST:PORT, not a URL"},
+      {"[::1", "a [ without ]"},
+      {"[::1]5", "after the ]"},
+      {"[x y]:5", "'x y'"},
+      {"[]", "no host"},
+      {"a:b:1", "a:b"},
   }));
   INFO(row.text);
   const auto got = parse_endpoint(row.text);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wrong command line: its own sentence and its own code each, before anything starts."""
+import pathlib
+import re
+
 import harness
 
 LINES_MAX = 3
@@ -59,6 +62,51 @@ class Usage(harness.Case):
     def test_bad_number_in_a_variable(self):
         self.refused([self.worker, f"touch:{self.dir}/started"], 2, "PET_MAX_RESTARTS", "abc", env={"PET_MAX_RESTARTS": "abc"})
         self.refused([self.worker, f"touch:{self.dir}/started"], 2, "PET_NNODES", env={"PET_NNODES": "2:1"})
+
+    # --- configuration files ---
+    def configured(self, content):
+        """The environment of a user whose configuration file holds `content`."""
+        path = self.dir / "config" / "cxxrun.conf"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+        return {"XDG_CONFIG_HOME": str(path.parent)}
+
+    def test_configuration_file(self):
+        """Each error names the file, the line, the key and the value."""
+        for content, wanted in (("nnodes = x\n", "cxxrun.conf:1: nnodes = x: must be"), ("\nstandalone = yes\n", "cxxrun.conf:2: standalone = yes: must be"),
+                                ("help = 1\n", "cxxrun.conf:1: help is for the command line: cxxrun --help"),
+                                ("nproc-per-nod = 1\n", "cxxrun.conf:1: unknown option nproc-per-nod; did you mean nproc-per-node"),
+                                ("rdzv-conf = a\n", "cxxrun.conf:1: rdzv-conf: a is not"), ("#" * 70_000, "cxxrun.conf: is larger than 65536 bytes")):
+            with self.subTest(content[:40]):
+                self.refused([self.worker, f"touch:{self.dir}/started"], 2, re.escape(wanted), env=self.configured(content), lines=1)
+
+    def test_configuration_file_that_cannot_be_read(self):
+        folder = self.dir / "odd" / "cxxrun.conf"
+        folder.mkdir(parents=True)
+        self.refused([self.worker], 2, "odd/cxxrun.conf: is a directory", env={"XDG_CONFIG_HOME": str(folder.parent)}, lines=1)
+        agent = self.start(["--version"], env={"XDG_CONFIG_HOME": str(folder.parent)})
+        self.assertEqual(agent.code(), 0)
+        env = self.configured("nnodes = 1\n")
+        pathlib.Path(env["XDG_CONFIG_HOME"], "cxxrun.conf").chmod(0)
+        plain = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]   # root without its privilege over files
+        agent = self.start([self.worker], env=env, prefix=plain)
+        self.assertEqual(agent.code(), 2, agent.transcript())
+        self.assertRegex(agent.err, "cxxrun.conf: cannot be read: Permission denied")
+        pathlib.Path(env["XDG_CONFIG_HOME"]).chmod(0)   # a home that is closed to us, as another user's: nothing is wrong
+        agent = self.start([self.worker], env=env, prefix=plain)
+        self.assertEqual(agent.code(), 0, agent.transcript())
+
+    def test_control_characters_drive_no_terminal(self):
+        bad = "a\nb\x1b[31m"
+        for args in (["--rdzv-id", bad], ["--role", bad], ["--nnodes", bad], ["--" + bad], ["-" + bad], ["--rdzv-endpoint", bad], ["--local-addr", bad],
+                     ["--rdzv-conf", bad + "="], ["--rdzv-conf", "join_timeout=" + bad], ["--rdzv-conf", "token_file=" + bad], ["--nproc-per-node", bad]):
+            with self.subTest(args):
+                agent = self.refused([*args, self.worker, f"touch:{self.dir}/started"], 2, "a\\\\nb", lines=1)
+                self.assertNotIn("\x1b", agent.err)
+        agent = self.refused(["--standalone", bad], 127, "a\\\\nb", lines=2)
+        self.assertNotIn("\x1b", agent.err)
+        agent = self.refused([self.worker], 2, r"PET_NNODES='a\\nb\\x1b\[31m'", env={"PET_NNODES": bad}, lines=1)
+        agent = self.refused(["--nnodes", "2", self.worker], 2, r"MASTER_ADDR names 'a\\nb", env={"MASTER_ADDR": bad}, lines=1)
 
     # --- options ---
     def test_unknown_option_names_the_nearest(self):
