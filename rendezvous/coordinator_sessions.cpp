@@ -65,18 +65,14 @@ bool CoordinatorService::authenticate(SessionId id, Session& session, const wire
   if (const auto* begin = std::get_if<wire::AuthBegin>(&message)) {
     session.auth_client_nonce = begin->nonce;
     session.auth_server_nonce = random_hex(16);
-    auto proof = server_proof(options_.token, begin->nonce, session.auth_server_nonce);
-    if (!proof) {
-      refuse(id, session, kRefused, false, proof.error().message);
-    } else {
-      session.connection->send(wire::encode(wire::Challenge{session.auth_server_nonce, *proof}));
-    }
+    const auto proof = server_proof(options_.token, begin->nonce, session.auth_server_nonce);
+    session.connection->send(wire::encode(wire::Challenge{session.auth_server_nonce, proof}));
     return false;
   }
   if (const auto* answer = std::get_if<wire::Proof>(&message);
       answer != nullptr && !session.auth_server_nonce.empty()) {
     const auto wanted = client_proof(options_.token, session.auth_client_nonce, session.auth_server_nonce);
-    if (wanted && equal_secret(*wanted, answer->proof)) {
+    if (equal_secret(wanted, answer->proof)) {
       session.authenticated = true;
       return false;
     }

@@ -277,14 +277,11 @@ void Finder::greet(const wire::Message& message) {
   }
   if (const auto* challenge = std::get_if<wire::Challenge>(&message);
       challenge != nullptr && talk_ == Talk::Auth) {
-    const auto wanted = server_proof(config_.token, nonce_, challenge->nonce);
-    if (!wanted) return fail(wanted.error().message, kRefusedCode);
-    if (!equal_secret(*wanted, challenge->proof)) {
+    if (!equal_secret(server_proof(config_.token, nonce_, challenge->nonce), challenge->proof)) {
       return fail("wrong token: the rendezvous at " + endpoint_text_ + " has another one (CXXRUN_TOKEN)",
                   kRefusedCode);
     }
-    const auto proof = client_proof(config_.token, nonce_, challenge->nonce);
-    connection_->send(wire::encode(wire::Proof{*proof}));
+    connection_->send(wire::encode(wire::Proof{client_proof(config_.token, nonce_, challenge->nonce)}));
     return after_auth();
   }
   if (const auto* m = std::get_if<wire::Probed>(&message); m != nullptr && talk_ == Talk::Probe) probed(*m);
