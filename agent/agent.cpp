@@ -31,8 +31,8 @@
 namespace cxxrun::agent {
 namespace {
 
-constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);   ///< for the answer to our goodbye
-constexpr int kExitNoPort = 69;                             ///< cli/exit_code.hpp: rendezvous failed
+constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);  ///< for the answer to our goodbye
+constexpr int kExitNoPort = 69;                            ///< cli/exit_code.hpp: rendezvous failed
 
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
@@ -40,8 +40,10 @@ class Agent {
   explicit Agent(const Config& config) : config_(config), error_paths_(temporary(config)) {}
 
   End run() {
-    launcher::SignalWatch signals(loop_, signals_to_watch(), [this](const auto& signal) { on_signal(signal); });
-    member_ = rendezvous::make_member(loop_, config_.rendezvous, [this](auto event) { on_member(std::move(event)); });
+    launcher::SignalWatch signals(loop_, signals_to_watch(),
+                                  [this](const auto& signal) { on_signal(signal); });
+    member_ = rendezvous::make_member(loop_, config_.rendezvous,
+                                      [this](auto event) { on_member(std::move(event)); });
     perform_all(begin().actions);
     drain_events();
     if (!end_) loop_.run();
@@ -53,10 +55,14 @@ class Agent {
 
  private:
   /// An event with what the report needs of it.
-  struct Pending { Event event; std::optional<Failure> failure; };
+  struct Pending {
+    Event event;
+    std::optional<Failure> failure;
+  };
 
   static std::vector<int> signals_to_watch() {
-    return {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, launcher::guardian_gone_signal()};
+    return {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,  SIGUSR1,
+            SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, launcher::guardian_gone_signal()};
   }
 
   void say(const std::string& line) {
@@ -133,14 +139,15 @@ class Agent {
     const bool by_us = ended.our_signal != 0;
     std::optional<Failure> failure;
     if (!ok && !by_us) failure = describe(ended);
-    ::unlink(error_path(ended.local_rank).c_str());   // mostly there is none
+    ::unlink(error_path(ended.local_rank).c_str());  // mostly there is none
     handle(WorkerEnded{ok, by_us}, std::move(failure));
   }
 
   void on_gone(const std::vector<launcher::Stuck>& stuck) {
     for (const auto& process : stuck) {
       say("process " + std::to_string(process.pid) + " of local rank " + std::to_string(process.local_rank) +
-          " does not end on SIGKILL (a driver or file system holds it); this node leaves the job, it may need a reboot");
+          " does not end on SIGKILL (a driver or file system holds it); this node leaves the job, it may "
+          "need a reboot");
     }
     handle(AllGone{!stuck.empty()});
   }
@@ -174,7 +181,8 @@ class Agent {
     return failure;
   }
 
-  /// How long ago `written` was on this host's wall clock; a clock that was set meanwhile must not matter much.
+  /// How long ago `written` was on this host's wall clock; a clock that was set meanwhile must not matter
+  /// much.
   static std::chrono::milliseconds age_of(std::chrono::milliseconds written) {
     const auto wall = std::chrono::system_clock::now().time_since_epoch();
     const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(wall) - written;
@@ -199,7 +207,8 @@ class Agent {
   }
 
   void perform(const StartWorkers&) {
-    port_ = std::move(next_port_);   // the last round's store ends here: by now its workers are gone on every node
+    port_ =
+        std::move(next_port_);  // the last round's store ends here: by now its workers are gone on every node
     port_->start_round(started_.world, started_.admit);
     announce_round();
     const World& world = started_.world;
@@ -207,11 +216,10 @@ class Agent {
     for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
     launcher::SetOptions options;
     options.consoles = consoles_;
-    auto set = launcher::WorkerSet::start(
-        loop_, worker_specs(), options,
-        {.on_ended = [this](const auto& ended) { on_ended(ended); },
-         .on_gone = [this](const auto& stuck) { on_gone(stuck); },
-         .on_note = [this](const auto& line) { say(line); }});
+    auto set = launcher::WorkerSet::start(loop_, worker_specs(), options,
+                                          {.on_ended = [this](const auto& ended) { on_ended(ended); },
+                                           .on_gone = [this](const auto& stuck) { on_gone(stuck); },
+                                           .on_note = [this](const auto& line) { say(line); }});
     if (set) {
       workers_ = std::move(*set);
       return;
@@ -225,7 +233,8 @@ class Agent {
     handle(StartFailed{}, std::move(failure));
   }
 
-  /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no processes).
+  /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no
+  /// processes).
   static int start_error_code(const std::error_code& code) {
     if (code == std::errc::no_such_file_or_directory) return 127;
     if (code == std::errc::permission_denied || code == std::errc::executable_format_error) return 126;
@@ -287,7 +296,9 @@ class Agent {
 
   /// The set may be on the stack (its handler brought us here): it goes on the next turn.
   void retire_workers() {
-    if (workers_) loop_.post([old = std::shared_ptr<launcher::WorkerSet>(std::move(workers_))]() mutable { old.reset(); });
+    if (workers_)
+      loop_.post(
+          [old = std::shared_ptr<launcher::WorkerSet>(std::move(workers_))]() mutable { old.reset(); });
   }
 
   void announce_round() {
@@ -298,8 +309,9 @@ class Agent {
                                   ? "rank " + std::to_string(last)
                                   : "ranks " + std::to_string(world.base_rank) + "-" + std::to_string(last);
     say("round " + std::to_string(world.round) + ": " + ranks + " of " + std::to_string(world.world_size) +
-        " here, node " + std::to_string(world.group_rank + 1) + " of " + std::to_string(world.group_world_size) +
-        ", restart " + std::to_string(world.restart_count) + " of " + std::to_string(config_.rendezvous.max_restarts));
+        " here, node " + std::to_string(world.group_rank + 1) + " of " +
+        std::to_string(world.group_world_size) + ", restart " + std::to_string(world.restart_count) + " of " +
+        std::to_string(config_.rendezvous.max_restarts));
   }
 
   std::vector<launcher::SpawnSpec> worker_specs() {
@@ -330,7 +342,9 @@ class Agent {
     return facts;
   }
 
-  [[nodiscard]] std::string error_path(int local_rank) const { return error_paths_.path(started_.world.round, local_rank); }
+  [[nodiscard]] std::string error_path(int local_rank) const {
+    return error_paths_.path(started_.world.round, local_rank);
+  }
 
   static std::string temporary(const Config& config) {
     for (const auto& entry : config.environment) {
@@ -339,7 +353,8 @@ class Agent {
     return {};
   }
 
-  /// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no stdin.
+  /// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no
+  /// stdin.
   void plan_streams(launcher::SpawnSpec& spec) const {
     const bool alone = started_.world.local_world_size == 1;
     spec.null_stdin = !alone;
@@ -355,15 +370,15 @@ class Agent {
   std::shared_ptr<launcher::Consoles> consoles_ = std::make_shared<launcher::Consoles>(loop_);
   ErrorPaths error_paths_;
   std::unique_ptr<rendezvous::Member> member_;
-  std::unique_ptr<MasterPort> port_;        ///< of the running round
-  std::unique_ptr<MasterPort> next_port_;   ///< of the round that we are ready for
+  std::unique_ptr<MasterPort> port_;       ///< of the running round
+  std::unique_ptr<MasterPort> next_port_;  ///< of the round that we are ready for
   std::unique_ptr<launcher::WorkerSet> workers_;
   State state_;
   std::deque<Pending> pending_;
   Pending current_{};
   bool draining_ = false;
   rendezvous::Started started_;
-  std::vector<WorkerEnd> ends_;             ///< by local rank, of the last round
+  std::vector<WorkerEnd> ends_;  ///< by local rank, of the last round
   std::optional<rendezvous::Closed> closed_;
   std::optional<End> end_;
 };

@@ -11,8 +11,8 @@ struct End {
   int signo = 0;
 };
 
-/// Runs one agent to its end: joins, starts the workers of each round, watches them, reports, leaves nothing behind.
-/// Call it in the process that guard() returned in, on its main thread. Writes to stdout and stderr.
+/// Runs one agent to its end: joins, starts the workers of each round, watches them, reports, leaves nothing
+/// behind. Call it in the process that guard() returned in, on its main thread. Writes to stdout and stderr.
 End run(const Config& config);
 
 }  // namespace cxxrun::agent

@@ -6,8 +6,8 @@
 
 namespace cxxrun::agent {
 
-/// Where workers leave their error files: names that nobody else can guess, straight in the temporary directory, so that a
-/// job whose workers write none touches no file system at all (docs/adr/0005).
+/// Where workers leave their error files: names that nobody else can guess, straight in the temporary
+/// directory, so that a job whose workers write none touches no file system at all (docs/adr/0005).
 class ErrorPaths {
  public:
   /// `temporary`: TMPDIR of the workers; empty: /tmp.

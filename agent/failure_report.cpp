@@ -89,8 +89,9 @@ void add_others(std::string& out, const std::vector<WorkerEnd>& here, int culpri
 
 std::string headline(const Failure& failure) {
   if (failure.rank < 0) return "node " + printable(failure.host) + ": " + printable(failure.message);
-  return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) + " on node " +
-         printable(failure.host) + ", pid " + std::to_string(failure.pid) + ") ended with " + text(failure.status);
+  return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) +
+         " on node " + printable(failure.host) + ", pid " + std::to_string(failure.pid) + ") ended with " +
+         text(failure.status);
 }
 
 std::string failure_report(const rendezvous::Closed& closed, const std::vector<WorkerEnd>& here) {

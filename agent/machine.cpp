@@ -7,7 +7,7 @@
 namespace cxxrun::agent {
 namespace {
 
-constexpr int kStuckExitCode = 71;   // cli/exit_code.hpp: a process that cannot be killed
+constexpr int kStuckExitCode = 71;  // cli/exit_code.hpp: a process that cannot be killed
 
 /// One step in the making: the rules below read as sentences.
 class Rules {
@@ -33,7 +33,7 @@ class Rules {
   void operator()(const WorkerEnded& e) {
     if (s().alive > 0) --s().alive;
     if (s().phase == Phase::Stopping) {
-      if (!e.ok && !e.by_us) act(ReportFailure{});   // it died before our signal reached it
+      if (!e.ok && !e.by_us) act(ReportFailure{});  // it died before our signal reached it
       return;
     }
     if (s().phase != Phase::Running) return;
@@ -98,7 +98,8 @@ class Rules {
     act(SayGoodbye{why});
   }
 
-  /// SIGTERM or SIGHUP: this node leaves, the job may go on. Schedulers repeat the signal: only the first counts.
+  /// SIGTERM or SIGHUP: this node leaves, the job may go on. Schedulers repeat the signal: only the first
+  /// counts.
   void leave_politely(int signo) {
     if (s().stop_signal != 0) return;
     s().stop_signal = signo;
@@ -109,12 +110,13 @@ class Rules {
     }
   }
 
-  /// SIGINT or SIGQUIT: a person stops the job. The second SIGINT, or a SIGQUIT while stopping, ends the grace.
+  /// SIGINT or SIGQUIT: a person stops the job. The second SIGINT, or a SIGQUIT while stopping, ends the
+  /// grace.
   void person_wants_out(int signo) {
     if (s().phase == Phase::Stopping && (s().interrupted || signo == SIGQUIT)) act(EndGrace{});
     if (std::exchange(s().interrupted, true)) return;
     if (s().stop_signal == 0) s().stop_signal = signo;
-    say_goodbye(Goodbye::StopJob);   // at once: the other nodes' grace runs beside ours
+    say_goodbye(Goodbye::StopJob);  // at once: the other nodes' grace runs beside ours
     if (has_processes()) {
       stop_workers(signo);
     } else if (s().phase != Phase::Stopping) {

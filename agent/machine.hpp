@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-/// The agent's decisions, pure: what happens next on this node when the rendezvous, a worker or a person says something.
-/// The shell (agent.cpp) turns facts into events and carries the actions out in order.
+/// The agent's decisions, pure: what happens next on this node when the rendezvous, a worker or a person says
+/// something. The shell (agent.cpp) turns facts into events and carries the actions out in order.
 namespace cxxrun::agent {
 
 enum class Phase {
@@ -21,41 +21,80 @@ enum class Phase {
 };
 
 // --- events: facts ---
-struct RoundStarted { int workers = 1; };                          ///< the rendezvous starts a round
-struct StartFailed {};                                             ///< not all workers could be started; none runs
-struct WorkerEnded { bool ok = false; bool by_us = false; };       ///< by_us: after a signal of ours
-struct RoundStopped {};                                            ///< the rendezvous ends the round
-struct JobClosed { int exit_code = 0; };                           ///< the rendezvous ends the job
-struct AllGone { bool stuck = false; };                            ///< the stop ladder has ended
-struct SignalCame { int signo = 0; };                              ///< a person or a scheduler
-struct Left {};                                                    ///< our goodbye was answered, or given up
-using Event = std::variant<RoundStarted, StartFailed, WorkerEnded, RoundStopped, JobClosed, AllGone, SignalCame, Left>;
+struct RoundStarted {
+  int workers = 1;
+};                      ///< the rendezvous starts a round
+struct StartFailed {};  ///< not all workers could be started; none runs
+struct WorkerEnded {
+  bool ok = false;
+  bool by_us = false;
+};                       ///< by_us: after a signal of ours
+struct RoundStopped {};  ///< the rendezvous ends the round
+struct JobClosed {
+  int exit_code = 0;
+};  ///< the rendezvous ends the job
+struct AllGone {
+  bool stuck = false;
+};  ///< the stop ladder has ended
+struct SignalCame {
+  int signo = 0;
+};               ///< a person or a scheduler
+struct Left {};  ///< our goodbye was answered, or given up
+using Event =
+    std::variant<RoundStarted, StartFailed, WorkerEnded, RoundStopped, JobClosed, AllGone, SignalCame, Left>;
 
 // --- actions: orders ---
-struct SayReady { bool operator==(const SayReady&) const = default; };            ///< open the next store, tell the rendezvous
-struct StartWorkers { bool operator==(const StartWorkers&) const = default; };
-struct ReportFailure { bool operator==(const ReportFailure&) const = default; };  ///< of the worker, or start, of this event
-struct SayDone { bool operator==(const SayDone&) const = default; };
-struct StopWorkers { int signo = 0; bool operator==(const StopWorkers&) const = default; };
-struct EndGrace { bool operator==(const EndGrace&) const = default; };
-struct ForwardSignal { int signo = 0; bool operator==(const ForwardSignal&) const = default; };
-struct Suspend { bool operator==(const Suspend&) const = default; };
-struct Resume { bool operator==(const Resume&) const = default; };
+struct SayReady {
+  bool operator==(const SayReady&) const = default;
+};  ///< open the next store, tell the rendezvous
+struct StartWorkers {
+  bool operator==(const StartWorkers&) const = default;
+};
+struct ReportFailure {
+  bool operator==(const ReportFailure&) const = default;
+};  ///< of the worker, or start, of this event
+struct SayDone {
+  bool operator==(const SayDone&) const = default;
+};
+struct StopWorkers {
+  int signo = 0;
+  bool operator==(const StopWorkers&) const = default;
+};
+struct EndGrace {
+  bool operator==(const EndGrace&) const = default;
+};
+struct ForwardSignal {
+  int signo = 0;
+  bool operator==(const ForwardSignal&) const = default;
+};
+struct Suspend {
+  bool operator==(const Suspend&) const = default;
+};
+struct Resume {
+  bool operator==(const Resume&) const = default;
+};
 enum class Goodbye { Polite, StopJob, BrokenHost };
-struct SayGoodbye { Goodbye why = Goodbye::Polite; bool operator==(const SayGoodbye&) const = default; };
+struct SayGoodbye {
+  Goodbye why = Goodbye::Polite;
+  bool operator==(const SayGoodbye&) const = default;
+};
 /// `signo` > 0: end by that signal; else with `exit_code`.
-struct Finish { int exit_code = 0; int signo = 0; bool operator==(const Finish&) const = default; };
-using Action = std::variant<SayReady, StartWorkers, ReportFailure, SayDone, StopWorkers, EndGrace, ForwardSignal, Suspend,
-                            Resume, SayGoodbye, Finish>;
+struct Finish {
+  int exit_code = 0;
+  int signo = 0;
+  bool operator==(const Finish&) const = default;
+};
+using Action = std::variant<SayReady, StartWorkers, ReportFailure, SayDone, StopWorkers, EndGrace,
+                            ForwardSignal, Suspend, Resume, SayGoodbye, Finish>;
 
 struct State {
   Phase phase = Phase::Joining;
-  int alive = 0;              ///< workers that have not ended
-  bool round_over = false;    ///< the rendezvous said that the round is over
-  bool closed = false;        ///< the rendezvous said that the job is over
+  int alive = 0;            ///< workers that have not ended
+  bool round_over = false;  ///< the rendezvous said that the round is over
+  bool closed = false;      ///< the rendezvous said that the job is over
   int closed_code = 0;
-  int stop_signal = 0;        ///< the first signal that asked this agent to stop; 0: none
-  bool interrupted = false;   ///< a SIGINT or SIGQUIT came: the next one ends the grace
+  int stop_signal = 0;       ///< the first signal that asked this agent to stop; 0: none
+  bool interrupted = false;  ///< a SIGINT or SIGQUIT came: the next one ends the grace
   bool goodbye_said = false;
   bool left = false;
   bool stuck = false;
@@ -66,7 +105,8 @@ struct Step {
   std::vector<Action> actions;
 };
 
-/// Pure: same arguments, same result. An event that makes no sense in a phase changes nothing: late events are normal.
+/// Pure: same arguments, same result. An event that makes no sense in a phase changes nothing: late events
+/// are normal.
 [[nodiscard]] Step step(State state, const Event& event);
 
 /// What an agent does first.

@@ -21,13 +21,14 @@ Result<std::unique_ptr<MasterPort>> MasterPort::open(EventLoop& loop, const Conf
   store::ServerOptions options;
   options.port_first = config.rendezvous.ports.first;
   options.port_last = config.rendezvous.ports.last;
-  options.port_skip = config.rendezvous.endpoint.port;   // whoever hosts the coordinator needs it
+  options.port_skip = config.rendezvous.endpoint.port;  // whoever hosts the coordinator needs it
   if (config.store_value_bytes_max != 0) options.value_bytes_max = config.store_value_bytes_max;
   // Static: workers reach the store through the control port; it needs no socket of its own.
   options.listening = config.rendezvous.backend != rendezvous::BackendKind::Static;
   auto server = store::Server::listen(loop, options, [say = std::move(say)](const std::string& refused) {
     say("the worker store refused a client from " + refused +
-        ", which is no node of this job; to let it in: --rdzv-conf store_admit=any, or a prefix such as 10.0.0.0/8");
+        ", which is no node of this job; to let it in: --rdzv-conf store_admit=any, or a prefix such as "
+        "10.0.0.0/8");
   });
   if (!server) return std::move(server).error();
   port->store_ = std::move(*server);
@@ -54,18 +55,19 @@ Result<UniqueFd> MasterPort::hold_port(const rendezvous::Config& rendezvous, std
     sockaddr_in four{};
     four.sin_family = AF_INET;
     four.sin_port = six.sin6_port;
-    const auto* address = v6 ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
+    const auto* address =
+        v6 ? reinterpret_cast<const sockaddr*>(&six) : reinterpret_cast<const sockaddr*>(&four);
     if (::bind(fd.get(), address, v6 ? sizeof six : sizeof four) != 0) {
       last_error = errno;
       continue;
     }
     socklen_t size = sizeof six;
     ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&six), &size);
-    number = ntohs(six.sin6_port);   // sin_port lies at the same place
+    number = ntohs(six.sin6_port);  // sin_port lies at the same place
     return fd;
   }
-  return errno_error(last_error, "no free port for MASTER_PORT in --port-range " + std::to_string(ports.first) + "-" +
-                                     std::to_string(ports.last));
+  return errno_error(last_error, "no free port for MASTER_PORT in --port-range " +
+                                     std::to_string(ports.first) + "-" + std::to_string(ports.last));
 }
 
 void MasterPort::start_round(const World& world, std::vector<std::string> members) {

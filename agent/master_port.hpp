@@ -16,9 +16,10 @@
 
 namespace cxxrun::agent {
 
-/// MASTER_PORT of one round, should this node get group rank 0: opened before the rendezvous hears of it, so that nobody
-/// can take it. Serves the worker store, or (--worker-store=none) keeps the port bound, not listening, so that PyTorch in
-/// the worker can still listen there (both set SO_REUSEADDR) but no other program is given it.
+/// MASTER_PORT of one round, should this node get group rank 0: opened before the rendezvous hears of it, so
+/// that nobody can take it. Serves the worker store, or (--worker-store=none) keeps the port bound, not
+/// listening, so that PyTorch in the worker can still listen there (both set SO_REUSEADDR) but no other
+/// program is given it.
 class MasterPort {
  public:
   using Say = std::function<void(const std::string& line)>;

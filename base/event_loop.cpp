@@ -30,7 +30,8 @@ int wait_for_events(int epoll, epoll_event* events, int events_max, const Durati
     fine_waits = false;
   }
   const auto longest = Duration(std::chrono::hours(24));
-  const int ms = limit == nullptr ? -1 : static_cast<int>((std::min(*limit, longest).count() + 999'999) / 1'000'000);
+  const int ms =
+      limit == nullptr ? -1 : static_cast<int>((std::min(*limit, longest).count() + 999'999) / 1'000'000);
   return ::epoll_wait(epoll, events, events_max, ms);
 }
 
@@ -61,12 +62,13 @@ void EventLoop::end_watch(std::uint32_t index) noexcept {
   Slot& slot = slots_[index];
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, slot.fd, nullptr);
   slot.fd = -1;
-  ++slot.generation;   // an event of this turn that was already reported finds another generation
+  ++slot.generation;  // an event of this turn that was already reported finds another generation
   slot.on_ready = nullptr;
   free_slots_.push_back(index);
 }
 
-EventLoop::Watch::Watch(Watch&& other) noexcept : loop_(std::exchange(other.loop_, nullptr)), slot_(other.slot_) {}
+EventLoop::Watch::Watch(Watch&& other) noexcept
+    : loop_(std::exchange(other.loop_, nullptr)), slot_(other.slot_) {}
 EventLoop::Watch& EventLoop::Watch::operator=(Watch&& other) noexcept {
   if (this != &other) {
     reset();
@@ -91,7 +93,8 @@ EventLoop::Timer EventLoop::at(Time when, Work work) {
   timers_.emplace(key, std::move(work));
   return Timer(this, key);
 }
-EventLoop::Timer::Timer(Timer&& other) noexcept : loop_(std::exchange(other.loop_, nullptr)), key_(other.key_) {}
+EventLoop::Timer::Timer(Timer&& other) noexcept
+    : loop_(std::exchange(other.loop_, nullptr)), key_(other.key_) {}
 EventLoop::Timer& EventLoop::Timer::operator=(Timer&& other) noexcept {
   if (this != &other) {
     reset();
@@ -106,7 +109,7 @@ void EventLoop::Timer::reset() noexcept {
 EventLoop::Timer::operator bool() const noexcept { return loop_ != nullptr && loop_->timers_.contains(key_); }
 
 bool EventLoop::run_posted() {
-  const auto count = posted_.size();   // what they post in turn waits for the next turn
+  const auto count = posted_.size();  // what they post in turn waits for the next turn
   for (std::size_t i = 0; i < count && !stopped_; ++i) {
     Work work = std::move(posted_.front());
     posted_.pop_front();

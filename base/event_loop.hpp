@@ -16,9 +16,10 @@ namespace cxxrun {
 
 /// One thread's waiting: descriptors (level-triggered), deadlines, and work put off to the next turn.
 ///
-/// Not thread-safe: a loop belongs to the thread that runs it. Handlers run inside run(). A registration ends with its
-/// owner (Watch, Timer): after that its handler is never called again, also not for an event that was already
-/// reported. A handler may destroy any Watch or Timer, its own included. The loop must outlive both.
+/// Not thread-safe: a loop belongs to the thread that runs it. Handlers run inside run(). A registration ends
+/// with its owner (Watch, Timer): after that its handler is never called again, also not for an event that
+/// was already reported. A handler may destroy any Watch or Timer, its own included. The loop must outlive
+/// both.
 ///
 /// Costs one epoll descriptor; wakes up only for an event or a deadline. Why not Asio: docs/adr/0001.
 class EventLoop {
@@ -31,15 +32,16 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
   ~EventLoop();
 
-  /// Calls the handler while a descriptor is ready. The descriptor is borrowed and must stay open while watched.
+  /// Calls the handler while a descriptor is ready. The descriptor is borrowed and must stay open while
+  /// watched.
   class Watch {
    public:
     Watch() = default;
     Watch(Watch&& other) noexcept;
     Watch& operator=(Watch&& other) noexcept;
     ~Watch() { reset(); }
-    void reset() noexcept;                    ///< ends the watch; nothing if there is none
-    void want(std::uint32_t events);          ///< EPOLLIN, EPOLLOUT, 0; errors and hang-ups are always reported
+    void reset() noexcept;            ///< ends the watch; nothing if there is none
+    void want(std::uint32_t events);  ///< EPOLLIN, EPOLLOUT, 0; errors and hang-ups are always reported
     explicit operator bool() const noexcept { return loop_ != nullptr; }
 
    private:
@@ -70,14 +72,18 @@ class EventLoop {
   /// `fd` must be one that epoll accepts (not a regular file); anything else is a bug and asserts.
   [[nodiscard]] Watch watch(int fd, std::uint32_t events, OnReady on_ready);
   [[nodiscard]] Timer at(Time when, Work work);
-  [[nodiscard]] Timer after(Duration delay, Work work) { return at(std::chrono::steady_clock::now() + delay, std::move(work)); }
-  /// Runs `work` on the loop's next turn. For calling back without re-entering the caller. The caller makes sure that
-  /// what `work` refers to still lives; where that is in doubt, use a Timer of zero, which ends with its owner.
+  [[nodiscard]] Timer after(Duration delay, Work work) {
+    return at(std::chrono::steady_clock::now() + delay, std::move(work));
+  }
+  /// Runs `work` on the loop's next turn. For calling back without re-entering the caller. The caller makes
+  /// sure that what `work` refers to still lives; where that is in doubt, use a Timer of zero, which ends
+  /// with its owner.
   void post(Work work) { posted_.push_back(std::move(work)); }
 
   /// Runs until stop(). Not re-entrant.
   void run();
-  /// One turn: waits at most until `deadline`, runs what is due. False when nothing happened before the deadline.
+  /// One turn: waits at most until `deadline`, runs what is due. False when nothing happened before the
+  /// deadline.
   bool run_once(Time deadline = Time::max());
   void stop() noexcept { stopped_ = true; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stopwatch around one command: starts C copies of it, waits for their ends by pidfd (no polling interval), and
-// prints one line of JSON with CLOCK_MONOTONIC nanoseconds. Whatever the command leaves behind falls to us (subreaper),
-// is counted and killed, so that one measurement cannot disturb the next.
+// A stopwatch around one command: starts C copies of it, waits for their ends by pidfd (no polling interval),
+// and prints one line of JSON with CLOCK_MONOTONIC nanoseconds. Whatever the command leaves behind falls to
+// us (subreaper), is counted and killed, so that one measurement cannot disturb the next.
 //   lap [-c COPIES] [-t TIMEOUT_MS] [-o FILE] COMMAND [ARGUMENT...]
 #define _GNU_SOURCE
 #include <errno.h>
@@ -67,7 +67,8 @@ static void wait_for_all(struct copy* copies, int count, int64_t deadline_ns) {
       polls[i] = (struct pollfd){.fd = copies[i].end_ns == 0 ? copies[i].pidfd : -1, .events = POLLIN};
     }
     const int64_t wait_ms = (deadline_ns - now_ns()) / 1000000;
-    if (poll(polls, (nfds_t)count, wait_ms < 0 ? 0 : (int)wait_ms) == 0 && now_ns() >= deadline_ns - 1000000) {
+    if (poll(polls, (nfds_t)count, wait_ms < 0 ? 0 : (int)wait_ms) == 0 &&
+        now_ns() >= deadline_ns - 1000000) {
       return;
     }
     const int64_t now = now_ns();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the merged output of flooding workers (worker.c) from stdin until its end and judges every line: whole if,
-// after any prefix, it is a later line of its rank in full; else torn. Prints one line of JSON.
+// Reads the merged output of flooding workers (worker.c) from stdin until its end and judges every line:
+// whole if, after any prefix, it is a later line of its rank in full; else torn. Prints one line of JSON.
 //   sink BYTES      BYTES of a worker's line, newline included
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -73,8 +73,10 @@ int main(int argc, char** argv) {
       ++lines_torn;
     }
   }
-  printf("{\"bytes\": %lld, \"first\": %lld, \"last\": %lld, \"whole\": %ld, \"torn\": %ld, \"other\": %ld, "
-         "\"prefixed\": %ld}\n",
-         (long long)bytes, (long long)first_ns, (long long)last_ns, lines_whole, lines_torn, lines_other, prefixed);
+  printf(
+      "{\"bytes\": %lld, \"first\": %lld, \"last\": %lld, \"whole\": %ld, \"torn\": %ld, \"other\": %ld, "
+      "\"prefixed\": %ld}\n",
+      (long long)bytes, (long long)first_ns, (long long)last_ns, lines_whole, lines_torn, lines_other,
+      prefixed);
   return 0;
 }

@@ -3,10 +3,10 @@
 // `EVENT NANOSECONDS RANK PID` (CLOCK_MONOTONIC) to the file in BENCH_STAMPS.
 //   worker stamp               one line `first`, ends with 0
 //   worker sleep               waits for ever; SIGTERM: a line `term`, then dies of it
-//   worker fault RANK CODE     as sleep, but RANK ends with CODE after a random while (a line `death` just before)
-//   worker once RANK CODE      as fault, if the file BENCH_ONCE is not there (RANK makes it); else as stamp: `again`
-//   worker family              a child, and a child with a session of its own; all wait for ever
-//   worker flood LINES BYTES   writes numbered lines of BYTES to stdout
+//   worker fault RANK CODE     as sleep, but RANK ends with CODE after a random while (a line `death` just
+//   before) worker once RANK CODE      as fault, if the file BENCH_ONCE is not there (RANK makes it); else as
+//   stamp: `again` worker family              a child, and a child with a session of its own; all wait for
+//   ever worker flood LINES BYTES   writes numbered lines of BYTES to stdout
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -28,7 +28,8 @@ static int64_t now_ns(void) {
 
 static void stamp(const char* event, int64_t ns) {
   char line[96];
-  const int length = snprintf(line, sizeof line, "%s %lld %d %d\n", event, (long long)ns, rank, (int)getpid());
+  const int length =
+      snprintf(line, sizeof line, "%s %lld %d %d\n", event, (long long)ns, rank, (int)getpid());
   if (stamps >= 0 && write(stamps, line, (size_t)length) != length) {
     _exit(120);
   }
@@ -96,7 +97,8 @@ static int family(void) {
   return 0;
 }
 
-// `r<rank>n<8 digits>` and letters; written in blocks of about 64 KiB that may end in the middle of a line, as stdio does.
+// `r<rank>n<8 digits>` and letters; written in blocks of about 64 KiB that may end in the middle of a line,
+// as stdio does.
 static int flood(long lines, long bytes) {
   enum { kBlock = 65536 };
   static char block[kBlock];

@@ -139,9 +139,9 @@ Answer run_file(const std::string& path, const FileFacts& facts, const ProgramRe
                         quoted(path) + " is a binary file that is not executable\nchmod +x " + quoted(path)};
   if (script && !names_python(head) && !is_python_name(path)) {
     const std::string line = head.substr(0, std::min(head.find('\n'), std::size_t{80}));
-    return ProgramError{kCannotExecute,
-                        quoted(path) + " is not executable, and its first line names no Python: " + quoted(line) +
-                            "\nchmod +x " + path};
+    return ProgramError{kCannotExecute, quoted(path) +
+                                            " is not executable, and its first line names no Python: " +
+                                            quoted(line) + "\nchmod +x " + path};
   }
   return by_python(request, {"-u", path}, environment, search, files);
 }

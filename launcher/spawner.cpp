@@ -26,9 +26,11 @@
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-// The sanitizer's own clone() takes our child, which shares our memory, for a fork, and from then on ignores what the
-// parent's threads do to order their accesses. This name of the C library's function is not intercepted.
-extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept;  // NOLINT
+// The sanitizer's own clone() takes our child, which shares our memory, for a fork, and from then on ignores
+// what the parent's threads do to order their accesses. This name of the C library's function is not
+// intercepted.
+extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument,
+                       ...) noexcept;  // NOLINT
 #define CXXRUN_CLONE ::__clone
 #else
 #define CXXRUN_CLONE ::clone

@@ -18,7 +18,8 @@ enum class BackendKind {
   Static,  ///< the node with node rank 0 hosts it at MASTER_ADDR:MASTER_PORT, ranks are the node ranks
 };
 
-/// Where an agent looks for the coordinator. `host`: name or address, IPv6 without brackets. `port` 0: any (one machine only).
+/// Where an agent looks for the coordinator. `host`: name or address, IPv6 without brackets. `port` 0: any
+/// (one machine only).
 struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -35,37 +36,39 @@ struct PortRange {
 
 /// Time limits; the keys of --rdzv-conf with the same names (seconds there).
 struct Timeouts {
-  std::chrono::milliseconds join{600s};              ///< join_timeout: start to the first round
-  std::chrono::milliseconds last_call{30s};          ///< last_call_timeout: MIN reached to start
-  std::chrono::milliseconds close{30s};              ///< close_timeout
-  std::chrono::milliseconds rejoin_grace{1s};        ///< rejoin_grace: connection lost to member lost, behind NAT or proxy
-  std::optional<std::chrono::milliseconds> rejoin;   ///< rejoin_timeout: unset: 30 s with no restart left, else join
-  std::chrono::milliseconds reconnect{60s};          ///< reconnect_timeout: an outside coordinator may be away
-  std::chrono::milliseconds keep_alive_interval{1s}; ///< keep_alive_interval
-  int keep_alive_max_attempt = 4;                    ///< keep_alive_max_attempt: silence of interval x attempts is a loss
+  std::chrono::milliseconds join{600s};      ///< join_timeout: start to the first round
+  std::chrono::milliseconds last_call{30s};  ///< last_call_timeout: MIN reached to start
+  std::chrono::milliseconds close{30s};      ///< close_timeout
+  std::chrono::milliseconds rejoin_grace{
+      1s};  ///< rejoin_grace: connection lost to member lost, behind NAT or proxy
+  std::optional<std::chrono::milliseconds>
+      rejoin;                                ///< rejoin_timeout: unset: 30 s with no restart left, else join
+  std::chrono::milliseconds reconnect{60s};  ///< reconnect_timeout: an outside coordinator may be away
+  std::chrono::milliseconds keep_alive_interval{1s};  ///< keep_alive_interval
+  int keep_alive_max_attempt = 4;  ///< keep_alive_max_attempt: silence of interval x attempts is a loss
 };
 
 /// Everything the rendezvous of one agent needs to know. Plain data, validated by cli/plan.
 struct Config {
   BackendKind backend = BackendKind::Local;
-  Endpoint endpoint;                       ///< not for Local
-  std::string run_id;                      ///< not empty, at most kRunIdBytesMax
+  Endpoint endpoint;   ///< not for Local
+  std::string run_id;  ///< not empty, at most kRunIdBytesMax
   int nnodes_min = 1;
   int nnodes_max = 1;
   int local_world_size = 1;
   std::string role = "default";
-  int max_restarts = 0;                    ///< of the whole job
-  std::optional<int> node_rank;            ///< Static: exact rank; C10d: hint, honoured where hints are unique
-  std::optional<bool> is_host;             ///< --rdzv-conf is_host: forces or forbids hosting
-  bool proxied = false;                    ///< --rdzv-conf proxied=1
-  bool other_hosts_known = false;          ///< the surroundings name other hosts: a loopback endpoint is then refused
-  std::string local_addr;                  ///< --local-addr: address, name, interface or prefix; empty: the connection's own
-  std::uint16_t control_port = 0;          ///< Static without agent store: the coordinator's port; 0: MASTER_PORT + 1
-  bool agent_store = true;                 ///< the agent of group rank 0 serves the worker store
-  PortRange ports;                         ///< every port that we open ourselves
-  std::string token;                       ///< empty: none. Never logged
+  int max_restarts = 0;            ///< of the whole job
+  std::optional<int> node_rank;    ///< Static: exact rank; C10d: hint, honoured where hints are unique
+  std::optional<bool> is_host;     ///< --rdzv-conf is_host: forces or forbids hosting
+  bool proxied = false;            ///< --rdzv-conf proxied=1
+  bool other_hosts_known = false;  ///< the surroundings name other hosts: a loopback endpoint is then refused
+  std::string local_addr;  ///< --local-addr: address, name, interface or prefix; empty: the connection's own
+  std::uint16_t control_port = 0;  ///< Static without agent store: the coordinator's port; 0: MASTER_PORT + 1
+  bool agent_store = true;         ///< the agent of group rank 0 serves the worker store
+  PortRange ports;                 ///< every port that we open ourselves
+  std::string token;               ///< empty: none. Never logged
   Timeouts timeouts;
-  std::string host_name;                   ///< what this node calls itself in reports; need not resolve
+  std::string host_name;  ///< what this node calls itself in reports; need not resolve
 };
 
 }  // namespace cxxrun::rendezvous

@@ -115,9 +115,9 @@ struct CoordinatorMember {
   bool connected = true;
   bool ready = false;
   bool suspended = false;
-  bool in_round = false;  ///< of the current or last round
+  bool in_round = false;    ///< of the current or last round
   bool told_spare = false;  ///< knows that the round goes on without it
-  bool done = false;      ///< all its workers of this round exited 0
+  bool done = false;        ///< all its workers of this round exited 0
   std::uint16_t store_port = 0;
   int group_rank = -1;         ///< of the last round it was in; kept while it stays
   Time lost_at = Time::max();  ///< not connected: from here on it is lost

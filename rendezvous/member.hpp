@@ -30,12 +30,22 @@ enum class Outcome {
 // --- what the rendezvous tells the agent ---
 
 /// What is being waited for, in one sentence. Sent when the sentence changes.
-struct Waiting { std::string sentence; };
-/// A round starts. `admit`: numeric addresses that may use this round's worker store (for the node of group rank 0).
-struct Started { World world; std::vector<std::string> admit; };
+struct Waiting {
+  std::string sentence;
+};
+/// A round starts. `admit`: numeric addresses that may use this round's worker store (for the node of group
+/// rank 0).
+struct Started {
+  World world;
+  std::vector<std::string> admit;
+};
 /// The round is over: stop the workers, then say ready() again, or leave.
 /// `cause`: the first failure, if one is the reason. `reason`: one sentence, also where there is no failure.
-struct Stopped { std::int64_t round = 0; std::string reason; std::optional<Failure> cause; };
+struct Stopped {
+  std::int64_t round = 0;
+  std::string reason;
+  std::optional<Failure> cause;
+};
 /// The job is over (stop workers that still run). Nothing comes after it.
 /// `exit_code`: what every agent exits with. `root_cause`: equal on all nodes.
 struct Closed {
@@ -46,23 +56,26 @@ struct Closed {
 };
 /// A worker reached the control port with the TCPStore protocol: give it to the current round's store.
 /// `first`: bytes that were read from it already.
-struct StoreClient { UniqueFd socket; std::vector<std::uint8_t> first; };
+struct StoreClient {
+  UniqueFd socket;
+  std::vector<std::uint8_t> first;
+};
 
 using MemberEvent = std::variant<Waiting, Started, Stopped, Closed, StoreClient>;
 
 /// Why an agent goes.
 enum class Leaving {
-  Politely,       ///< SIGTERM, SIGHUP: the others go on
-  StopJob,        ///< SIGINT: the whole job ends with 130
-  BrokenHost,     ///< a process here cannot be killed, or workers cannot be started here
+  Politely,    ///< SIGTERM, SIGHUP: the others go on
+  StopJob,     ///< SIGINT: the whole job ends with 130
+  BrokenHost,  ///< a process here cannot be killed, or workers cannot be started here
 };
 
-/// This agent's membership of the job. Finds the coordinator, or hosts it, keeps the connection, and comes back after
-/// a loss by itself; where a loss means that workers must stop, it says Stopped.
+/// This agent's membership of the job. Finds the coordinator, or hosts it, keeps the connection, and comes
+/// back after a loss by itself; where a loss means that workers must stop, it says Stopped.
 ///
-/// Order of calls in a round: ready -> (Started) -> any number of failed -> done, or (Stopped) -> ready again.
-/// Events are delivered on the loop's thread, never from inside a call. Destruction closes the connection without a
-/// goodbye (what the other side takes for a crash), and ends a hosted coordinator.
+/// Order of calls in a round: ready -> (Started) -> any number of failed -> done, or (Stopped) -> ready
+/// again. Events are delivered on the loop's thread, never from inside a call. Destruction closes the
+/// connection without a goodbye (what the other side takes for a crash), and ends a hosted coordinator.
 class Member {
  public:
   virtual ~Member() = default;
@@ -74,11 +87,13 @@ class Member {
   virtual void failed(const Failure& failure) = 0;
   /// All workers of this node exited 0.
   virtual void done(std::int64_t round) = 0;
-  /// Goodbye; `then` is called when it was sent and answered, or after `limit`. Workers must be gone (StopJob: need not).
+  /// Goodbye; `then` is called when it was sent and answered, or after `limit`. Workers must be gone
+  /// (StopJob: need not).
   virtual void leave(Leaving why, std::string_view sentence, Duration limit, std::function<void()> then) = 0;
 };
 
 /// Makes the member for `config.backend`. Nothing is opened before the first ready().
-std::unique_ptr<Member> make_member(EventLoop& loop, Config config, std::function<void(MemberEvent)> on_event);
+std::unique_ptr<Member> make_member(EventLoop& loop, Config config,
+                                    std::function<void(MemberEvent)> on_event);
 
 }  // namespace cxxrun::rendezvous

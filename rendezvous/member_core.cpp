@@ -163,9 +163,9 @@ void Decider::give_up() {
     return end(
         Closed{m.outcome, m.exit_code, "the job had ended before this node came: " + m.reason, m.root_cause});
   }
-  const std::string last = s_.last_error.empty()
-                               ? "; no answer from it: the host is down, or its packets are dropped on the way"
-                               : "; last: " + s_.last_error;
+  const std::string last =
+      s_.last_error.empty() ? "; no answer from it: the host is down, or its packets are dropped on the way"
+                            : "; last: " + s_.last_error;
   const std::string waited = text(s_.look_until - s_.look_since);
   if (s_.ever_joined) {
     return end(Closed{Outcome::NodesMissing, kMissingCode,

@@ -19,15 +19,17 @@ TEST_CASE("report: the culprit first, with its last words, then the others", "[a
   cause.status = Exited{3};
   cause.last_words = {"loading", "boom \x1b[31m"};
   rendezvous::Closed closed{rendezvous::Outcome::Failed, 3, "no restart is left", cause};
-  const auto text = failure_report(closed, {{0, true, Signaled{SIGTERM}, SIGTERM}, {1, true, Exited{3}, 0},
+  const auto text = failure_report(closed, {{0, true, Signaled{SIGTERM}, SIGTERM},
+                                            {1, true, Exited{3}, 0},
                                             {2, true, Signaled{SIGTERM}, SIGTERM}});
-  CHECK(text ==
-        "cxxrun: the job failed: rank 1 (local rank 1 on node ha, pid 4711) ended with exit code 3 in round 2\n"
-        "  last lines of its stderr:\n"
-        "    loading\n"
-        "    boom ?[31m\n"
-        "  ranks 0,2 here: stopped by cxxrun (SIGTERM), signal 15 (SIGTERM)\n"
-        "  exit code: 3\n");
+  CHECK(
+      text ==
+      "cxxrun: the job failed: rank 1 (local rank 1 on node ha, pid 4711) ended with exit code 3 in round 2\n"
+      "  last lines of its stderr:\n"
+      "    loading\n"
+      "    boom ?[31m\n"
+      "  ranks 0,2 here: stopped by cxxrun (SIGTERM), signal 15 (SIGTERM)\n"
+      "  exit code: 3\n");
 }
 
 TEST_CASE("report: an exception's traceback instead of the last lines", "[agent]") {
@@ -40,7 +42,8 @@ TEST_CASE("report: an exception's traceback instead of the last lines", "[agent]
   cause.traceback = "Traceback:\n  line 3\n";
   cause.last_words = {"not shown"};
   const auto text = failure_report({rendezvous::Outcome::Failed, 1, "", cause}, {});
-  CHECK(text.find("  reason: ValueError: bad batch\n  traceback:\n    Traceback:\n      line 3\n") != std::string::npos);
+  CHECK(text.find("  reason: ValueError: bad batch\n  traceback:\n    Traceback:\n      line 3\n") !=
+        std::string::npos);
   CHECK(text.find("not shown") == std::string::npos);
 }
 
@@ -67,7 +70,8 @@ TEST_CASE("error file: both forms, and what is none", "[agent]") {
 }
 
 TEST_CASE("arguments: the macro of torchrun, and nothing else", "[agent]") {
-  const std::vector<std::string> in{"x${local_rank}", "$local_rank", "$local_rank2", "${HOME}", "$$", "a$local_rank.b", ""};
+  const std::vector<std::string> in{
+      "x${local_rank}", "$local_rank", "$local_rank2", "${HOME}", "$$", "a$local_rank.b", ""};
   const std::vector<std::string> out{"x3", "3", "$local_rank2", "${HOME}", "$$", "a3.b", ""};
   CHECK(with_local_rank(in, 3) == out);
 }

@@ -18,7 +18,10 @@ TEST_CASE("loop: timers fire in order of time, then of making", "[base]") {
   EventLoop loop;
   std::vector<int> order;
   const Time t0 = EventLoop::now();
-  auto c = loop.at(t0 + 2ms, [&] { order.push_back(3); loop.stop(); });
+  auto c = loop.at(t0 + 2ms, [&] {
+    order.push_back(3);
+    loop.stop();
+  });
   auto a = loop.at(t0 + 1ms, [&] { order.push_back(1); });
   auto b = loop.at(t0 + 1ms, [&] { order.push_back(2); });
   loop.run();
@@ -45,7 +48,7 @@ TEST_CASE("loop: a handler may end its own watch and every other one", "[base]")
   const auto handler = [&](std::uint32_t) {
     ++calls;
     first.reset();
-    second.reset();   // also ready in this very turn: must not be called any more
+    second.reset();  // also ready in this very turn: must not be called any more
   };
   first = loop.watch(one.get(), EPOLLIN, handler);
   second = loop.watch(two.get(), EPOLLIN, handler);
@@ -83,7 +86,13 @@ TEST_CASE("loop: no event and no deadline means no wake-up", "[base]") {
 TEST_CASE("loop: posted work runs on the next turn, once", "[base]") {
   EventLoop loop;
   int runs = 0;
-  loop.post([&] { ++runs; loop.post([&] { ++runs; loop.stop(); }); });
+  loop.post([&] {
+    ++runs;
+    loop.post([&] {
+      ++runs;
+      loop.stop();
+    });
+  });
   CHECK(loop.run_once(EventLoop::now()));
   CHECK(runs == 1);
   loop.run();

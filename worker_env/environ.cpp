@@ -10,25 +10,38 @@ namespace cxxrun::worker_env {
 namespace {
 
 /// Names that every worker gets from build().
-constexpr std::array<std::string_view, 16> kOurs{
-    "LOCAL_RANK", "RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "LOCAL_WORLD_SIZE", "WORLD_SIZE",
-    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
-    "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
-    "TORCHELASTIC_SIGNALS_TO_HANDLE"};
+constexpr std::array<std::string_view, 16> kOurs{"LOCAL_RANK",
+                                                 "RANK",
+                                                 "GROUP_RANK",
+                                                 "ROLE_RANK",
+                                                 "ROLE_NAME",
+                                                 "LOCAL_WORLD_SIZE",
+                                                 "WORLD_SIZE",
+                                                 "GROUP_WORLD_SIZE",
+                                                 "ROLE_WORLD_SIZE",
+                                                 "MASTER_ADDR",
+                                                 "MASTER_PORT",
+                                                 "TORCHELASTIC_RESTART_COUNT",
+                                                 "TORCHELASTIC_MAX_RESTARTS",
+                                                 "TORCHELASTIC_RUN_ID",
+                                                 "TORCHELASTIC_USE_AGENT_STORE",
+                                                 "TORCHELASTIC_SIGNALS_TO_HANDLE"};
 constexpr std::array<std::string_view, 2> kOursToo{"TORCHELASTIC_ERROR_FILE", "CXXRUN_ROUND"};
 
 /// Ranks of what surrounds us: of our agent, not of a worker.
 constexpr std::array<std::string_view, 20> kSurroundings{
-    "CXXRUN_TOKEN", "PMI_RANK", "PMI_SIZE", "PMI_FD", "PMI_ID", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE",
-    "PMIX_RANK", "PMIX_NAMESPACE", "SLURM_PROCID", "SLURM_LOCALID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-    "PALS_RANKID", "PALS_LOCAL_RANKID", "ALPS_APP_PE", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID",
-    "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"};
+    "CXXRUN_TOKEN",    "PMI_RANK",           "PMI_SIZE",           "PMI_FD",
+    "PMI_ID",          "PMI_LOCAL_RANK",     "PMI_LOCAL_SIZE",     "PMIX_RANK",
+    "PMIX_NAMESPACE",  "SLURM_PROCID",       "SLURM_LOCALID",      "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS", "PALS_RANKID",        "PALS_LOCAL_RANKID",  "ALPS_APP_PE",
+    "FLUX_TASK_RANK",  "FLUX_TASK_LOCAL_ID", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_RANK"};
 constexpr std::array<std::string_view, 4> kSurroundingPrefixes{"PET_", "OMPI_COMM_WORLD_", "MV2_COMM_WORLD_",
                                                                "PMIX_SERVER_"};
 
 bool is_left_out(std::string_view name) {
   const auto is_name = [&](std::string_view known) { return known == name; };
-  return std::any_of(kOurs.begin(), kOurs.end(), is_name) || std::any_of(kOursToo.begin(), kOursToo.end(), is_name) ||
+  return std::any_of(kOurs.begin(), kOurs.end(), is_name) ||
+         std::any_of(kOursToo.begin(), kOursToo.end(), is_name) ||
          std::any_of(kSurroundings.begin(), kSurroundings.end(), is_name) ||
          std::any_of(kSurroundingPrefixes.begin(), kSurroundingPrefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
@@ -51,7 +64,8 @@ Inherited inherit(const std::vector<std::string>& own) {
   return out;
 }
 
-std::vector<std::string> build(const Inherited& inherited, const Facts& facts, const World& world, int local_rank) {
+std::vector<std::string> build(const Inherited& inherited, const Facts& facts, const World& world,
+                               int local_rank) {
   std::vector<std::string> out;
   out.reserve(inherited.entries.size() + kOurs.size() + kOursToo.size() + 3);
   out = inherited.entries;
