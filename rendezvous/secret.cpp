@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kBlockBytes = SHA256_CBLOCK;
 using Digest = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-/// SHA-256 of the two texts one behind the other. OpenSSL's plain functions: its EVP layer, which HMAC() needs, would
-/// add 3.5 MB to a static program and a set-up to every start.
+/// SHA-256 of the two texts one behind the other. OpenSSL's plain functions: its EVP layer, which HMAC()
+/// needs, would add 3.5 MB to a static program and a set-up to every start.
 Digest sha256(std::string_view a, std::string_view b) {
   SHA256_CTX context;
   Digest out;
@@ -28,7 +28,9 @@ Digest sha256(std::string_view a, std::string_view b) {
   return out;
 }
 
-std::string_view text(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+std::string_view text(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
 
 std::string hex(const unsigned char* bytes, std::size_t count) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -68,10 +70,12 @@ std::string hmac_sha256(std::string_view key, std::string_view data) {
   return hex(out.data(), out.size());
 }
 
-std::string server_proof(std::string_view token, std::string_view client_nonce, std::string_view server_nonce) {
+std::string server_proof(std::string_view token, std::string_view client_nonce,
+                         std::string_view server_nonce) {
   return hmac_sha256(token, joined("server", client_nonce, server_nonce));
 }
-std::string client_proof(std::string_view token, std::string_view client_nonce, std::string_view server_nonce) {
+std::string client_proof(std::string_view token, std::string_view client_nonce,
+                         std::string_view server_nonce) {
   return hmac_sha256(token, joined("agent", client_nonce, server_nonce));
 }
 
