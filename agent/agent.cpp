@@ -49,7 +49,7 @@ class Agent {
     if (!end_) loop_.run();
     member_.reset();
     workers_.reset();
-    consoles_->flush_until(EventLoop::now() + config_.shutdown_timeout);
+    consoles_->flush_until(EventLoop::now() + config_.signals.shutdown_timeout);
     return *end_;
   }
 
@@ -107,7 +107,7 @@ class Agent {
 
   [[nodiscard]] std::string grace_text() const {
     if (!workers_ || workers_->alive() == 0) return {};
-    return ", workers have " + text(config_.shutdown_timeout) + " to end";
+    return ", workers have " + text(config_.signals.shutdown_timeout) + " to end";
   }
 
   void on_member(rendezvous::MemberEvent event) {
@@ -247,7 +247,7 @@ class Agent {
   }
   void perform(const SayDone&) { member_->done(started_.world.round); }
   void perform(const StopWorkers& order) {
-    if (workers_) return workers_->stop(order.signo, config_.shutdown_timeout);
+    if (workers_) return workers_->stop(order.signo, config_.signals.shutdown_timeout);
     loop_.post([this] { on_gone({}); });
   }
   void perform(const EndGrace&) {
@@ -335,7 +335,7 @@ class Agent {
     facts.run_id = config_.rendezvous.run_id;
     facts.role = config_.rendezvous.role;
     facts.max_restarts = config_.rendezvous.max_restarts;
-    facts.signals_to_handle = config_.signals_to_handle;
+    facts.signals_to_handle = config_.signals.to_handle;
     facts.usable_cpus = config_.usable_cpus;
     facts.python = config_.program.python;
     facts.error_file = error_path(local_rank);

@@ -170,7 +170,7 @@ class Planner {
       return by_torch ? wrong("TORCH_ELASTIC_SHUTDOWN_TIMEOUT=" + quoted(torch) + ": " + what)
                       : wrong(Opt::ShutdownTimeout, what);
     }
-    config().shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0));
+    config().signals.shutdown_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*seconds * 1000.0));
     return std::nullopt;
   }
 

@@ -129,7 +129,7 @@ TEST_CASE("the CPU quota is read only where it can change the threads of a worke
 TEST_CASE("torchrun 63: numbers of restarts and stopping") {
   const auto made = plan({"--max-restarts=3", "--shutdown-timeout=1.5", "--monitor-interval=2", "--role=r"});
   CHECK(rdzv(made).max_restarts == 3);
-  CHECK(made.config.shutdown_timeout == 1500ms);
+  CHECK(made.config.signals.shutdown_timeout == 1500ms);
   CHECK(rdzv(made).role == "r");
   const struct {
     const char* word;
@@ -152,18 +152,18 @@ TEST_CASE("torchrun 63: numbers of restarts and stopping") {
 }
 
 TEST_CASE("torchrun 29: another list of signals is not there yet") {
-  CHECK(plan({"--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT"}).config.signals_to_handle ==
+  CHECK(plan({"--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT"}).config.signals.to_handle ==
         "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   CHECK_THAT(plan_error({"--signals-to-handle=SIGTERM,SIGUSR1,SIGUSR2"}), Contains("is not yet supported"));
 }
 
 TEST_CASE("TORCH_ELASTIC_SHUTDOWN_TIMEOUT is weaker than the option and its variable") {
   const char* name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
-  CHECK(plan({}).config.shutdown_timeout == 30s);
-  CHECK(plan({}, {{name, "7"}}).config.shutdown_timeout == 7s);
-  CHECK(plan({}, {{name, ""}}).config.shutdown_timeout == 30s);
-  CHECK(plan({}, {{name, "7"}, {"PET_SHUTDOWN_TIMEOUT", "8"}}).config.shutdown_timeout == 8s);
-  CHECK(plan({"--shutdown-timeout=9"}, {{name, "x"}}).config.shutdown_timeout == 9s);
+  CHECK(plan({}).config.signals.shutdown_timeout == 30s);
+  CHECK(plan({}, {{name, "7"}}).config.signals.shutdown_timeout == 7s);
+  CHECK(plan({}, {{name, ""}}).config.signals.shutdown_timeout == 30s);
+  CHECK(plan({}, {{name, "7"}, {"PET_SHUTDOWN_TIMEOUT", "8"}}).config.signals.shutdown_timeout == 8s);
+  CHECK(plan({"--shutdown-timeout=9"}, {{name, "x"}}).config.signals.shutdown_timeout == 9s);
   CHECK_THAT(plan_error({}, {{name, "x"}}), Catch::StartsWith(std::string(name) + "=x: must be seconds"));
 }
 
