@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -145,7 +146,7 @@ class Load {
       if (work_ == "barrier") {
         c.request.clear();
         put_op(c.request, Op::Barrier);
-        put_string(c.request, "/barrier" + std::to_string(round_));
+        put_string(c.request, barrier_ + std::to_string(round_));
         put_i64(c.request, static_cast<std::int64_t>(connections_.size()));
         c.expected = 1;
       }
@@ -174,6 +175,8 @@ class Load {
   std::vector<Connection> connections_;
   Clock::duration duration_{};
   Clock::time_point started_;
+  const std::string barrier_ =
+      "/barrier" + std::to_string(::getpid()) + ".";  // none that an earlier run passed
   std::size_t round_ = 0, running_ = 0, done_ = 0;
   double seconds_ = 0;
   bool stopping_ = false;

@@ -182,6 +182,7 @@ bool Daemon::serve_one(Connection& c) {
 void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served) {
   if (!c.input.empty()) {
     c.input.consume(served);  // `bytes` is the input itself
+    if (c.input.empty()) give_up_input(c);
   } else if (served < bytes.size()) {
     c.input.append(bytes.substr(served));
   } else {
@@ -190,6 +191,7 @@ void Daemon::keep_rest(Connection& c, std::string_view bytes, std::size_t served
   account(c);
 }
 
+/// A connection between requests holds no memory for them.
 void Daemon::give_up_input(Connection& c) {
   const std::size_t capacity = c.input.capacity();
   if (capacity > kSharedBytes && capacity <= kSpareBytesMax && capacity > spare_input_.capacity()) {

@@ -197,6 +197,19 @@ TEST_CASE("a promised value costs what has come, not what was promised") {
   CHECK(resident_bytes() < before + (32u << 20));  // not 800 MiB
 }
 
+TEST_CASE("a large request's memory does not stay with its connection") {
+  ServedStore store({.bytes_max = 24u << 20});
+  std::vector<Socket> clients;
+  for (int i = 0; i < 12; ++i) {  // in pieces, so that the request is kept until it is whole
+    clients.push_back(open_client(store));
+    const std::string request = set("big", std::string(std::size_t{4} << 20, 'x'));
+    REQUIRE(clients.back().send(request.substr(0, request.size() / 2)));
+    REQUIRE(clients.back().send(request.substr(request.size() / 2)));
+    REQUIRE(sync(clients.back()));
+  }
+  for (Socket& client : clients) CHECK(sync(client));
+}
+
 TEST_CASE("H16: who does not read is not served further, others are") {
   ServedStore store;
   Socket writer = open_client(store);
