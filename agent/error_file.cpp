@@ -16,6 +16,9 @@ namespace {
 
 using nlohmann::json;
 
+/// What lies deeper is dropped: what is read from a worker is written again, one stack frame a level.
+constexpr int kDepthMax = 32;
+
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return {};
@@ -39,7 +42,8 @@ std::optional<std::chrono::milliseconds> time_at(const json& object, const char*
 }  // namespace
 
 std::optional<ErrorFile> parse_error_file(std::string_view text) {
-  const json parsed = json::parse(text, nullptr, false);
+  const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDepthMax; };
+  const json parsed = json::parse(text, shallow, false);
   if (!parsed.is_object() || !parsed.contains("message")) return std::nullopt;
   const json& message = parsed["message"];
   ErrorFile out;
