@@ -65,17 +65,13 @@ Restarts and stopping:
       from the stop signal to SIGKILL, full for each worker
       [30, PET_SHUTDOWN_TIMEOUT]
   --signals-to-handle NAMES
-      signals that stop; only the default yet
+      signals that stop the job
       [SIGTERM,SIGINT,SIGHUP,SIGQUIT, PET_SIGNALS_TO_HANDLE]
-  --monitor-interval SECONDS
-      accepted, without effect: nothing here polls
-      [0.1, PET_MONITOR_INTERVAL]
-  --start-method spawn
-      a fresh program for each worker
-      [spawn, PET_START_METHOD]
-  --role NAME
-      ROLE_NAME of this node's workers
-      [default, PET_ROLE]
+
+Output of the workers:
+  --stderr pipe|inherit
+      inherit: untouched, but no last words in the report
+      [pipe, PET_STDERR]
 
 What runs:
   -m, --module
@@ -84,9 +80,17 @@ What runs:
   --no-python
       execute it as it is, never with Python
       [PET_NO_PYTHON]
-  --stderr pipe|inherit
-      inherit: untouched, but no last words in the report
-      [pipe, PET_STDERR]
+  --role NAME
+      ROLE_NAME of this node's workers
+      [default, PET_ROLE]
+  --start-method spawn
+      a fresh program for each worker
+      [spawn, PET_START_METHOD]
+
+Reports:
+  --monitor-interval SECONDS
+      accepted, without effect: nothing here polls
+      [0.1, PET_MONITOR_INTERVAL]
 
 Other:
   -h, --help

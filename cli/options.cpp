@@ -9,20 +9,29 @@
 namespace cxxrun::cli {
 namespace {
 
-UsageError not_yet(const OptionRow& option, const std::string& where) {
-  return {"--" + std::string(option.name) + " is not yet supported" +
-          (where.starts_with("-") ? std::string() : " (set by " + where + ")")};
-}
-
 /// Option names compare with - and _ equal.
+bool same_letters(char a, char b) { return (a == '_' ? '-' : a) == b; }
+
 const OptionRow* find_long(std::string_view name) {
   const auto same = [&](const OptionRow& option) {
-    return std::equal(name.begin(), name.end(), option.name.begin(), option.name.end(),
-                      [](char a, char b) { return (a == '_' ? '-' : a) == b; });
+    return std::equal(name.begin(), name.end(), option.name.begin(), option.name.end(), same_letters);
   };
   const auto table = option_table();
   const auto found = std::find_if(table.begin(), table.end(), same);
   return found == table.end() ? nullptr : &*found;
+}
+
+/// The options that `name` may be short for: torchrun's, if there are any.
+std::vector<const OptionRow*> long_for(std::string_view name) {
+  std::vector<const OptionRow*> found;
+  for (const Origin origin : {Origin::Torchrun, Origin::Ours}) {
+    for (const OptionRow& option : option_table()) {
+      if (option.origin != origin || name.empty() || name.size() >= option.name.size()) continue;
+      if (std::equal(name.begin(), name.end(), option.name.begin(), same_letters)) found.push_back(&option);
+    }
+    if (!found.empty()) return found;
+  }
+  return found;
 }
 
 const OptionRow* find_letter(char letter) {
@@ -75,10 +84,27 @@ class CommandLine {
     const std::string_view name =
         std::string_view(word).substr(2, equals == std::string::npos ? equals : equals - 2);
     const OptionRow* option = find_long(name);
-    if (option == nullptr)
-      return UsageError{"unknown option " + quoted("--" + std::string(name)) + did_you_mean(name)};
+    if (option == nullptr) {
+      if (auto error = abbreviated(name, option)) return error;
+    }
     if (equals != std::string::npos) return take(*option, word.substr(equals + 1));
     return take(*option, std::nullopt);
+  }
+
+  /// torchrun's parser takes names that are cut short.
+  std::optional<UsageError> abbreviated(std::string_view name, const OptionRow*& option) {
+    const auto candidates = long_for(name);
+    const std::string shown = quoted("--" + std::string(name));
+    if (candidates.empty()) return UsageError{"unknown option " + shown + did_you_mean(name)};
+    if (candidates.size() > 1) {
+      std::string all;
+      for (const OptionRow* one : candidates) all += (all.empty() ? "--" : ", --") + std::string(one->name);
+      return UsageError{shown + " is short for several options: " + all};
+    }
+    option = candidates.front();
+    out_.notes.push_back(shown + " is taken for --" + std::string(option->name) +
+                         "; please write it in full");
+    return std::nullopt;
   }
 
   /// -m, -r 3, -r3, -r=3, -mr3.
@@ -105,8 +131,9 @@ class CommandLine {
 
   std::optional<UsageError> take(const OptionRow& option, std::optional<std::string> value) {
     const std::string shown = "--" + std::string(option.name);
-    if (option.support == Support::NotYet) return not_yet(option, shown);
-    if (option.kind == Kind::Flag) {
+    if (option.kind == Kind::Optional) {
+      if (!value) value = "1";
+    } else if (option.kind == Kind::Flag) {
       if (value) return UsageError{shown + " takes no value"};
       value = "1";
     } else if (!value) {
@@ -143,10 +170,6 @@ std::optional<bool> flag_value(std::string_view text) {
 std::optional<UsageError> set_weak(RawOptions& out, const OptionRow& option, Source source, std::string value,
                                    const std::string& where) {
   Given given{source, std::move(value), where};
-  if (option.support == Support::NotYet) {
-    if (option.kind == Kind::Flag && flag_value(given.value) == false) return std::nullopt;
-    return not_yet(option, where);
-  }
   if (option.kind == Kind::Flag) {
     const auto on = flag_value(given.value);
     if (!on) return UsageError{said(given) + ": must be 1 or 0"};
@@ -228,7 +251,9 @@ std::variant<RawOptions, UsageError> parse_options(std::span<const std::string> 
                                                    std::span<const ConfigFile> files) {
   RawOptions out;
   if (auto error = CommandLine(arguments, out).parse()) return std::move(*error);
-  if (out.flag(Opt::Help) || out.flag(Opt::Version)) return out;  // helps also where a variable is wrong
+  for (const Opt text : {Opt::Help, Opt::Version, Opt::Completion, Opt::PrintCompletion}) {
+    if (out.find(text) != nullptr) return out;  // helps also where a variable is wrong
+  }
   for (const ConfigFile& file : files) {
     if (auto error = read_file(out, file)) return std::move(*error);
   }

@@ -15,11 +15,14 @@
 /// you mean".
 namespace cxxrun::cli {
 
-enum class Kind { Text, Flag };
-enum class Support {
-  Built,
-  NotYet,  ///< torchrun has it, we do not yet: a clear error, never ignored
+enum class Kind {
+  Text,      ///< takes a value
+  Flag,      ///< takes none
+  Optional,  ///< takes one behind = only
 };
+/// Whose option it is: an abbreviation means torchrun's first, so that a new one of ours changes no old
+/// command line.
+enum class Origin { Torchrun, Ours };
 
 /// Every option, in the order of --help. Names as torchrun's where it has them.
 enum class Opt {
@@ -37,29 +40,43 @@ enum class Opt {
   PortRange,
   WorkerStore,
   MaxRestarts,
+  RestartExitCodes,
+  NoRestartExitCodes,
+  HeartbeatTimeout,
   ShutdownTimeout,
   SignalsToHandle,
-  MonitorInterval,
-  StartMethod,
-  Role,
-  Module,
-  NoPython,
-  Stderr,
-  Help,
-  Version,
-  RunPath,
   LogDir,
   Redirects,
   Tee,
   LogLinePrefixTemplate,
   LocalRanksFilter,
+  RanksFilter,
   DuplicateStdoutFilters,
   DuplicateStderrFilters,
-  LogsSpecs,
+  LogFormat,
+  Stderr,
+  Module,
+  NoPython,
+  Role,
+  StartMethod,
+  StdinRank,
   NumaBinding,
+  Gpus,
   VirtualLocalRank,
+  ResultFile,
+  ExitCode,
   EventLogHandler,
+  Metrics,
+  HealthCheckPort,
+  MonitorInterval,
+  DryRun,
+  Completion,
+  Help,
+  Version,
+  UseEnv,
   PrintCompletion,
+  RunPath,
+  LogsSpecs,
   kCount
 };
 
@@ -68,30 +85,30 @@ struct OptionRow {
   std::string_view name;  ///< with dashes; underscores mean the same
   char letter;            ///< one-letter form, 0: none
   Kind kind;
-  Support support;
-  std::string_view group;     ///< heading in --help
+  Origin origin;
+  std::string_view group;     ///< heading in --help; empty: not in it
   std::string_view value;     ///< what the value is, for --help
   std::string_view fallback;  ///< default, as text; empty: none
-  std::string_view help;
+  std::string_view help;      ///< one line; of an option that is refused: what to use instead
 };
 
 [[nodiscard]] std::span<const OptionRow> option_table();
 [[nodiscard]] const OptionRow& row(Opt id);
-/// "PET_NPROC_PER_NODE"; empty for options without a variable (--help, --version).
+/// "PET_NPROC_PER_NODE"; empty for options that stand on the command line only (--help, --dry-run, ...).
 [[nodiscard]] std::string variable(const OptionRow& option);
 
 enum class Source { Default, File, Variable, Flag };
 
 struct Given {
   Source source = Source::Default;
-  std::string value;  ///< of a flag: "1" or "0"
+  std::string value;  ///< of a flag: "1" or "0"; of an optional value that is not there: "1"
   std::string where;  ///< for people: "--nnodes", "PET_NNODES", "/etc/cxxrun.conf:3: nnodes"
 };
 
 struct RawOptions {
   std::array<std::optional<Given>, static_cast<std::size_t>(Opt::kCount)> given;
-  std::vector<std::string>
-      program;  ///< program, script or module, and its arguments, untouched; may be empty
+  std::vector<std::string> program;  ///< or script or module, and its arguments, untouched; may be empty
+  std::vector<std::string> notes;    ///< worth a line: deprecated spellings
 
   [[nodiscard]] const Given* find(Opt id) const {
     const auto& entry = given[static_cast<std::size_t>(id)];

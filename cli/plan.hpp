@@ -23,6 +23,7 @@ struct Facts {
   std::function<std::string()> host_name;                                 ///< need not resolve
   std::function<std::string()> random_id;                                 ///< a fresh run id
   std::function<Result<std::string>(const std::string& path)> read_file;  ///< for token_file
+  bool launch = false;                                                    ///< started as cxxrun-launch
   bool terminal = false;                                                  ///< stderr is a terminal
 };
 
@@ -32,8 +33,9 @@ struct LaunchPlan {
   std::vector<std::string> words;  ///< program and its arguments, as typed; not empty
   bool module = false;
   bool no_python = false;
-  std::vector<std::string>
-      notes;  ///< worth a line at the start: where the endpoint came from, what was ignored
+  std::string scheduler_run_id;  ///< what a scheduler calls the job; empty: nothing does
+  /// Worth a line at the start: where the endpoint came from, what was ignored.
+  std::vector<std::string> notes;
 };
 
 struct PlanError {

@@ -53,7 +53,8 @@ TEST_CASE("backend: names that are refused") {
   CHECK_THAT(plan_error({"--rdzv-backend=etcd-v2"}), Contains("write c10d"));
   for (const char* bad : {"", "bogus", "C10D"}) {
     CHECK(plan_error({"--rdzv-backend=" + std::string(bad)}) ==
-          "--rdzv-backend " + quoted(bad) + ": must be c10d or static");
+          "--rdzv-backend " + quoted(bad) +
+              ": must be c10d or static; handlers of Python packages cannot be loaded");
   }
 }
 

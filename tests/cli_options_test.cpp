@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "cli/not_yet.hpp"
 #include "cli_support.hpp"
 
 using namespace cxxrun::cli;
 using namespace cxxrun::cli::test;
 using Catch::Contains;
 using Catch::EndsWith;
+using Catch::StartsWith;
 
 namespace {
 
@@ -34,41 +36,54 @@ void check_taken(const OptionRow& option, const Words& words, const std::string&
 
 TEST_CASE("torchrun 3: every option of the table is taken in every spelling") {
   for (const OptionRow& option : option_table()) {
-    if (option.support != Support::Built) continue;
     for (const std::string& spelling : {"--" + std::string(option.name), "--" + underscored(option.name)}) {
-      if (option.kind == Kind::Flag) {
-        check_taken(option, {spelling, "./train", "x"}, "1");
-      } else {
-        check_taken(option, {spelling, "v=1", "./train", "x"}, "v=1");
-        check_taken(option, {spelling + "=v=1", "./train", "x"}, "v=1");
-        check_taken(option, {spelling + "=", "./train", "x"}, "");
-        check_taken(option, {spelling, "", "./train", "x"}, "");
-        check_taken(option, {spelling + "=-x", "./train", "x"}, "-x");
-        check_taken(option, {spelling, "-1", "./train", "x"}, "-1");
-        check_taken(option, {spelling, "-", "./train", "x"}, "-");
+      switch (option.kind) {
+        case Kind::Flag: check_taken(option, {spelling, "./train", "x"}, "1"); break;
+        case Kind::Optional:
+          check_taken(option, {spelling, "./train", "x"}, "1");
+          check_taken(option, {spelling + "=v=1", "./train", "x"}, "v=1");
+          break;
+        case Kind::Text:
+          check_taken(option, {spelling, "v=1", "./train", "x"}, "v=1");
+          check_taken(option, {spelling + "=v=1", "./train", "x"}, "v=1");
+          check_taken(option, {spelling + "=", "./train", "x"}, "");
+          check_taken(option, {spelling, "", "./train", "x"}, "");
+          check_taken(option, {spelling + "=-x", "./train", "x"}, "-x");
+          check_taken(option, {spelling, "-1", "./train", "x"}, "-1");
+          check_taken(option, {spelling, "-", "./train", "x"}, "-");
+          break;
       }
     }
   }
   CHECK(options({"--nproc-per_node=2", "./train"}).text(Opt::NprocPerNode) == "2");  // mixed
 }
 
-TEST_CASE("an option that is not built yet is refused by flag, variable and file") {
+TEST_CASE("an option that is not built yet is refused by flag, variable and file, but for its default") {
   for (const OptionRow& option : option_table()) {
-    if (option.support != Support::NotYet) continue;
+    if (!not_yet(option.id)) continue;
     const std::string name(option.name);
-    const std::string name_ = underscored(name);
     INFO(name);
-    const std::string sentence = "--" + name + " is not yet supported";
-    CHECK(usage_error({"--" + name, "x", "./train"}) == sentence);
-    CHECK(usage_error({"--" + name_ + "=x", "./train"}) == sentence);
-    CHECK_THAT(usage_error({"./train"}, {{variable(option), "1"}}),
-               Contains(sentence) && Contains(variable(option)));
-    CHECK_THAT(usage_error({"./train"}, {}, {{"/c", "\n" + name_ + " = 1\n"}}),
-               Contains(sentence) && Contains("/c:2: "));
-    if (option.letter != 0)
-      CHECK(usage_error({std::string("-") + option.letter + "3", "./train"}) == sentence);
-    if (option.kind == Kind::Flag) CHECK(usage_error({"./train"}, {{variable(option), "0"}}).empty());
+    const Words words = option.kind == Kind::Flag ? Words{"--" + name} : Words{"--" + name + "=x"};
+    CHECK_THAT(plan_error(words), StartsWith("--" + name) && EndsWith(": not yet supported"));
+    if (variable(option).empty()) continue;
+    CHECK(plan_error({}, {{variable(option), "1"}}) == variable(option) + "=1: not yet supported");
+    const auto by_file = options({"./train"}, {}, {{"/c", "\n" + underscored(name) + " = 1\n"}});
+    const auto made = make_plan(by_file, machine({}));
+    REQUIRE(std::holds_alternative<PlanError>(made));
+    CHECK(std::get<PlanError>(made).message == "/c:2: " + name + " = 1: not yet supported");
+    const std::string fallback = option.kind == Kind::Flag ? "0" : std::string(option.fallback);
+    CHECK(plan_error({}, {{variable(option), fallback}}).empty());
   }
+}
+
+TEST_CASE("torchrun 21: what needs Python in the launcher is refused by name, with what to use instead") {
+  CHECK_THAT(plan_error({"--run-path"}),
+             StartsWith("--run-path needs a Python interpreter") && Contains("leave it out"));
+  CHECK_THAT(plan_error({}, {{"PET_RUN_PATH", "1"}}), StartsWith("PET_RUN_PATH needs a Python interpreter"));
+  CHECK(plan_error({}, {{"PET_RUN_PATH", "0"}}).empty());
+  CHECK_THAT(plan_error({"--logs_specs=NOPE"}),
+             StartsWith("--logs-specs needs a Python package") && Contains("--tee"));
+  CHECK_THAT(plan_error({"--rdzv-backend=my_handler"}), Contains("must be c10d or static"));
 }
 
 TEST_CASE("options of the table have names and letters of their own") {
@@ -83,6 +98,8 @@ TEST_CASE("options of the table have names and letters of their own") {
   CHECK(variable(row(Opt::NprocPerNode)) == "PET_NPROC_PER_NODE");
   CHECK(variable(row(Opt::Help)).empty());
   CHECK(variable(row(Opt::Version)).empty());
+  CHECK(variable(row(Opt::LogsSpecs)).empty());
+  CHECK(variable(row(Opt::DryRun)).empty());
 }
 
 TEST_CASE("torchrun 56: what follows the program is the program's") {
@@ -117,9 +134,13 @@ TEST_CASE("torchrun 63: letters, bundles and what is wrong with them") {
   CHECK(usage_error({"-mfoo", "S"}) == "unknown option -f in -mfoo");
   CHECK(usage_error({"-x", "S"}) == "unknown option -x");
   CHECK(usage_error({"-m=1", "S"}) == "unknown option -= in -m=1");
-  for (const char* word : {"-r3", "-r=3", "-r", "-mr3"}) {
-    CHECK(usage_error({word, "3", "S"}) == "--redirects is not yet supported");
+  for (const Words& words :
+       {Words{"-r3", "S"}, Words{"-r=3", "S"}, Words{"-r", "3", "S"}, Words{"-mr3", "S"}}) {
+    const auto raw = options(words);
+    CHECK(raw.text(Opt::Redirects) == "3");
+    CHECK(raw.program == Words{"S"});
   }
+  CHECK(options({"-t3", "S"}).text(Opt::Tee) == "3");
 }
 
 TEST_CASE("torchrun 63: values that are missing or too much") {
@@ -146,9 +167,6 @@ TEST_CASE("an unknown option names the nearest one") {
       {"--max-restrats=1", "--max-restarts"},
       {"--standalnoe", "--standalone"},
       {"--rdzv_endpiont=h:1", "--rdzv-endpoint"},
-      {"--nnode=2", "--nnodes"},
-      {"--redirect=3", "--redirects"},
-      {"--stand", "--standalone"},
       {"--xyzzy", nullptr},
       {"--a", nullptr},
       {"--completely-different", nullptr},
@@ -162,6 +180,37 @@ TEST_CASE("an unknown option names the nearest one") {
       CHECK_THAT(message, EndsWith("; did you mean " + std::string(row.near) + "?"));
     }
   }
+}
+
+TEST_CASE("torchrun 22: names may be cut short, and that is said; torchrun's options come first") {
+  const struct {
+    const char* word;
+    Opt option;
+    const char* value;
+  } rows[] = {
+      {"--redirect=3", Opt::Redirects, "3"},
+      {"--stand", Opt::Standalone, "1"},
+      {"--nn=2", Opt::Nnodes, "2"},
+      {"--nproc=2", Opt::NprocPerNode, "2"},
+      {"--nproc_p=2", Opt::NprocPerNode, "2"},
+      {"--max=2", Opt::MaxRestarts, "2"},
+      {"--rol=r", Opt::Role, "r"},
+      {"--gpu=1", Opt::Gpus, "1"},
+      {"--log-l=x", Opt::LogLinePrefixTemplate, "x"},
+      {"--v", Opt::VirtualLocalRank, "1"},
+  };
+  for (const auto& row : rows) {
+    INFO(row.word);
+    const auto raw = options({row.word, "S"});
+    CHECK(raw.text(row.option) == row.value);
+    REQUIRE(raw.notes.size() == 1);
+    CHECK_THAT(raw.notes[0], Contains(" is taken for --"));
+  }
+  CHECK(usage_error({"--rdzv=1", "S"}) ==
+        "--rdzv is short for several options: --rdzv-endpoint, --rdzv-backend, --rdzv-id, --rdzv-conf");
+  CHECK(options({"S", "--m", "2"}).notes.empty());  // the program's own
+  CHECK(plan({"--max=2"}).notes == Words{"--max is taken for --max-restarts; please write it in full"});
+  CHECK_THAT(usage_error({"S"}, {}, {{"/c", "max = 1"}}), StartsWith("/c:1: unknown option max"));
 }
 
 TEST_CASE("nearest: edits, prefixes, and words that are too long") {
@@ -179,7 +228,7 @@ TEST_CASE("nearest: edits, prefixes, and words that are too long") {
 TEST_CASE("torchrun 7, 8: PET_ variables set every option") {
   for (const OptionRow& option : option_table()) {
     const std::string name = variable(option);
-    if (option.support != Support::Built || name.empty()) continue;
+    if (name.empty()) continue;
     INFO(name);
     const auto raw = options({"S"}, {{name, "1"}});
     REQUIRE(raw.find(option.id) != nullptr);

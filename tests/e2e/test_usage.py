@@ -120,12 +120,11 @@ class Usage(harness.Case):
         self.refused(["--standalone=1", self.worker], 2, "standalone")
         self.refused(["--no-python", "-m", self.worker], 2, "no[-_]python")
 
-    def test_not_yet_supported(self):
-        """Options of torchrun that are not built: said, never ignored."""
-        for option in (["--run-path"], ["--numa-binding", "node"], ["--virtual-local-rank"], ["--logs-specs", "x"],
-                       ["--event-log-handler", "console"], ["--duplicate-stdout-filters", "x"]):
+    def test_needs_python(self):
+        """What cannot be had without a Python interpreter in the launcher: refused by name, with what to use instead."""
+        for option, instead in (["--run-path"], "leave it out"), (["--logs-specs", "x"], "--tee"), (["--rdzv-backend", "my_handler"], "c10d"):
             with self.subTest(option[0]):
-                self.refused([*option, self.worker, f"touch:{self.dir}/started"], 2, option[0], "not yet supported")
+                self.refused([*option, self.worker, f"touch:{self.dir}/started"], 2, option[0], instead)
 
     def test_unknown_rdzv_conf_key_is_a_warning(self):
         agent = self.start(["--standalone", "--rdzv-conf", "joint_timeout=5", self.worker])

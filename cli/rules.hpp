@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "cli/plan.hpp"
+
+/// Parts of make_plan() that have files of their own. Each checks its options and fills its part of `plan`;
+/// the first error ends it.
+namespace cxxrun::cli {
+
+/// Where the nodes meet: backend, endpoint, node rank; needs the sizes and --rdzv-conf in the plan already.
+std::optional<PlanError> plan_meeting(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
+
+/// Logs, failures, signals, placement, watching.
+std::optional<PlanError> plan_extras(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
+
+}  // namespace cxxrun::cli
