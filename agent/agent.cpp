@@ -12,12 +12,12 @@
 #include <string>
 #include <utility>
 
-#include "agent/arguments.hpp"
 #include "agent/error_file.hpp"
 #include "agent/error_path.hpp"
 #include "agent/failure_report.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
+#include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/limits.hpp"
 #include "launcher/console.hpp"
@@ -26,7 +26,6 @@
 #include "launcher/signals.hpp"
 #include "launcher/worker_set.hpp"
 #include "rendezvous/member.hpp"
-#include "worker_env/environ.hpp"
 
 namespace cxxrun::agent {
 namespace {
@@ -216,10 +215,13 @@ class Agent {
     for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
     launcher::SetOptions options;
     options.consoles = consoles_;
-    auto set = launcher::WorkerSet::start(loop_, worker_specs(), options,
-                                          {.on_ended = [this](const auto& ended) { on_ended(ended); },
-                                           .on_gone = [this](const auto& stuck) { on_gone(stuck); },
-                                           .on_note = [this](const auto& line) { say(line); }});
+    auto set = launcher::WorkerSet::start(
+        loop_,
+        worker_specs(config_, started_.world, [this](int local_rank) { return error_path(local_rank); }),
+        options,
+        {.on_ended = [this](const auto& ended) { on_ended(ended); },
+         .on_gone = [this](const auto& stuck) { on_gone(stuck); },
+         .on_note = [this](const auto& line) { say(line); }});
     if (set) {
       workers_ = std::move(*set);
       return;
@@ -314,34 +316,6 @@ class Agent {
         std::to_string(config_.rendezvous.max_restarts));
   }
 
-  std::vector<launcher::SpawnSpec> worker_specs() {
-    const World& world = started_.world;
-    const worker_env::Inherited inherited = worker_env::inherit(config_.environment);
-    std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
-    for (int i = 0; i < world.local_world_size; ++i) {
-      auto& spec = specs[static_cast<std::size_t>(i)];
-      spec.local_rank = i;
-      spec.rank = world.base_rank + i;
-      spec.program = config_.program.path;
-      spec.argv = with_local_rank(config_.program.argv, i);
-      spec.env = worker_env::build(inherited, facts(i), world, i);
-      plan_streams(spec);
-    }
-    return specs;
-  }
-
-  worker_env::Facts facts(int local_rank) {
-    worker_env::Facts facts;
-    facts.run_id = config_.rendezvous.run_id;
-    facts.role = config_.rendezvous.role;
-    facts.max_restarts = config_.rendezvous.max_restarts;
-    facts.signals_to_handle = config_.signals.to_handle;
-    facts.usable_cpus = config_.usable_cpus;
-    facts.python = config_.program.python;
-    facts.error_file = error_path(local_rank);
-    return facts;
-  }
-
   [[nodiscard]] std::string error_path(int local_rank) const {
     return error_paths_.path(started_.world.round, local_rank);
   }
@@ -351,18 +325,6 @@ class Agent {
       if (entry.starts_with("TMPDIR=")) return entry.substr(7);
     }
     return {};
-  }
-
-  /// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no
-  /// stdin.
-  void plan_streams(launcher::SpawnSpec& spec) const {
-    const bool alone = started_.world.local_world_size == 1;
-    spec.null_stdin = !alone;
-    const std::string prefix = alone ? "" : "[rank" + std::to_string(spec.rank) + "]: ";
-    if (!alone) spec.out = {launcher::Sink::Console, prefix, false};
-    if (config_.stderr_inherit) return;
-    const bool terminal = alone && config_.terminal;
-    spec.err = {terminal ? launcher::Sink::Terminal : launcher::Sink::Console, prefix, true};
   }
 
   const Config& config_;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker_specs.hpp"
+
+#include "agent/arguments.hpp"
+#include "worker_env/environ.hpp"
+
+namespace cxxrun::agent {
+namespace {
+
+worker_env::Facts facts_of(const Config& config) {
+  worker_env::Facts facts;
+  facts.run_id = config.rendezvous.run_id;
+  facts.role = config.rendezvous.role;
+  facts.max_restarts = config.rendezvous.max_restarts;
+  facts.signals_to_handle = config.signals.to_handle;
+  facts.usable_cpus = config.usable_cpus;
+  facts.python = config.program.python;
+  return facts;
+}
+
+/// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no
+/// stdin.
+void plan_streams(const Config& config, const World& world, launcher::SpawnSpec& spec) {
+  const bool alone = world.local_world_size == 1;
+  spec.null_stdin = !alone;
+  const std::string prefix = alone ? "" : "[rank" + std::to_string(spec.rank) + "]: ";
+  if (!alone) spec.out = {launcher::Sink::Console, prefix, false};
+  if (config.stderr_inherit) return;
+  const bool terminal = alone && config.terminal;
+  spec.err = {terminal ? launcher::Sink::Terminal : launcher::Sink::Console, prefix, true};
+}
+
+}  // namespace
+
+std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World& world,
+                                              const std::function<std::string(int local_rank)>& error_path) {
+  const worker_env::Inherited inherited = worker_env::inherit(config.environment);
+  worker_env::Facts facts = facts_of(config);
+  std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
+  for (int i = 0; i < world.local_world_size; ++i) {
+    auto& spec = specs[static_cast<std::size_t>(i)];
+    spec.local_rank = i;
+    spec.rank = world.base_rank + i;
+    spec.program = config.program.path;
+    spec.argv = with_local_rank(config.program.argv, i);
+    facts.error_file = error_path(i);
+    spec.env = worker_env::build(inherited, facts, world, i);
+    plan_streams(config, world, spec);
+  }
+  return specs;
+}
+
+}  // namespace cxxrun::agent

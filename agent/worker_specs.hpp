@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "agent/config.hpp"
+#include "base/world.hpp"
+#include "launcher/spawn_spec.hpp"
+
+namespace cxxrun::agent {
+
+/// Everything about the workers of one round on this node: command, environment, streams, CPUs. Pure, and all
+/// that the agent starts:
+/// --dry-run shows the same. `error_path`: where a local rank may leave its error file.
+[[nodiscard]] std::vector<launcher::SpawnSpec> worker_specs(
+    const Config& config, const World& world, const std::function<std::string(int local_rank)>& error_path);
+
+}  // namespace cxxrun::agent
