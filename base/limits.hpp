@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 // --- sizes of a job ---
 inline constexpr int kNodesMax = 65'536;
 inline constexpr int kWorkersPerNodeMax = 4'096;
+inline constexpr int kCpusMax = 8'192;  ///< of one node: as many as a Linux kernel can be built for
 
 // --- agents' frames (rendezvous wire) ---
 inline constexpr std::size_t kFrameBytesMax = 1u << 20;   ///< one JSON frame
