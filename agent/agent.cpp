@@ -23,6 +23,7 @@
 #include "launcher/console.hpp"
 #include "launcher/guardian.hpp"
 #include "launcher/process_tree.hpp"
+#include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
 #include "launcher/worker_set.hpp"
 #include "rendezvous/member.hpp"
@@ -31,7 +32,10 @@ namespace cxxrun::agent {
 namespace {
 
 constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);  ///< for the answer to our goodbye
+constexpr int kExitCannotStart = 70;                       // cli/exit_code.hpp: internal
 constexpr int kExitNoPort = 69;                            ///< cli/exit_code.hpp: rendezvous failed
+
+constexpr const char* kReaderGone = "nobody reads our stdout any more, as after `| head`";
 
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
@@ -39,6 +43,13 @@ class Agent {
   explicit Agent(const Config& config) : config_(config), error_paths_(temporary(config)) {}
 
   End run() {
+    launcher::raise_descriptor_limit();
+    if (auto enough = launcher::check_descriptors(config_.rendezvous.local_world_size); !enough) {
+      say("cannot start: " + enough.error().message);
+      consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
+      return {kExitCannotStart, 0};
+    }
+    consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
     launcher::SignalWatch signals(loop_, signals_to_watch(),
                                   [this](const auto& signal) { on_signal(signal); });
     member_ = rendezvous::make_member(loop_, config_.rendezvous,
@@ -70,6 +81,13 @@ class Agent {
     console.flush();
   }
 
+  /// A full disk costs output, never a worker; what is lost there is said on the other stream.
+  void say_lost(int fd, int error) {
+    if (fd != STDOUT_FILENO) return;  // nobody would read it
+    say(std::string("cannot write to stdout: ") + std::generic_category().message(error) +
+        "; what the workers print is lost while that lasts, they go on");
+  }
+
   // --- facts become events ---
 
   void handle(Event event, std::optional<Failure> failure = std::nullopt) {
@@ -92,16 +110,35 @@ class Agent {
 
   void on_signal(const launcher::Received& signal) {
     if (signal.signo == launcher::guardian_gone_signal()) {
+      if (!launcher::guardian_is_gone()) return;  // somebody else sent that number: it has no meaning
       // Our guardian was killed: whoever did it wants this gone now, so nobody gets a grace.
       launcher::sweep_descendants();
       launcher::die_by_signal(SIGKILL);
     }
-    if ((signal.signo == SIGTERM || signal.signo == SIGHUP) && state_.stop_signal == 0) {
-      say(signal_name(signal.signo) + ": this node leaves the job" + grace_text());
-    } else if (signal.signo == SIGINT && state_.stop_signal == 0) {
-      say("SIGINT: stopping the job" + grace_text() + "; once more to stop at once");
-    }
+    say_stop(signal);
     handle(SignalCame{signal.signo});
+  }
+
+  /// Every stop that a signal causes has one line: which signal, from whom.
+  void say_stop(const launcher::Received& signal) {
+    const bool person = signal.signo == SIGINT || signal.signo == SIGQUIT;
+    const bool politely = signal.signo == SIGTERM || signal.signo == SIGHUP;
+    if (!person && !politely) return;
+    const std::string what = signal_name(signal.signo) + sender(signal);
+    if (person && state_.phase == Phase::Stopping && (state_.interrupted || signal.signo == SIGQUIT)) {
+      say(what + ": the grace is over, SIGKILL to all that is left");
+    } else if (state_.stop_signal == 0 && person) {
+      say(what + ": stopping the job" + grace_text() + "; once more to stop at once");
+    } else if (state_.stop_signal == 0) {
+      say(what + ": this node leaves the job" + grace_text());
+    }
+  }
+
+  static std::string sender(const launcher::Received& signal) {
+    if (signal.code == SI_KERNEL) return " from the terminal";
+    if (signal.pid == 0) return " from outside of this container";
+    const std::string command = launcher::command_of(signal.pid);
+    return " from pid " + std::to_string(signal.pid) + (command == "[]" ? "" : " (" + command + ")");
   }
 
   [[nodiscard]] std::string grace_text() const {
@@ -118,7 +155,7 @@ class Agent {
     handle(RoundStarted{config_.rendezvous.local_world_size});
   }
   void on(rendezvous::Stopped& stopped) {
-    if (!stopped.reason.empty()) say(stopped.reason);
+    if (!stopped.reason.empty() && !pipeline_ended_) say(stopped.reason);
     handle(RoundStopped{});
   }
   void on(rendezvous::Closed& closed) {
@@ -144,7 +181,11 @@ class Agent {
 
   void on_gone(const std::vector<launcher::Stuck>& stuck) {
     for (const auto& process : stuck) {
-      say("process " + std::to_string(process.pid) + " of local rank " + std::to_string(process.local_rank) +
+      const std::string whose =
+          process.local_rank < 0
+              ? ""
+              : " of rank " + std::to_string(started_.world.base_rank + process.local_rank);
+      say("process " + std::to_string(process.pid) + " (" + launcher::command_of(process.pid) + ")" + whose +
           " does not end on SIGKILL (a driver or file system holds it); this node leaves the job, it may "
           "need a reboot");
     }
@@ -163,6 +204,10 @@ class Agent {
     const auto* signaled = std::get_if<Signaled>(&ended.status);
     // An abort is how libraries react to a peer that went; any other signal has a reason of its own.
     failure.outside_signal = signaled != nullptr && signaled->signo != SIGABRT && signaled->signo != SIGPIPE;
+    if (ended_by_our_reader(failure.status)) {
+      pipeline_ended_ = true;
+      failure.message = kReaderGone;
+    }
     const auto file = read_error_file(error_path(ended.local_rank));
     if (!file) return failure;
     failure.message = file->message;
@@ -170,6 +215,12 @@ class Agent {
     failure.own_exception = true;
     if (file->written) failure.age = age_of(*file->written);
     return failure;
+  }
+
+  /// As in any pipeline: `| head` ends those who go on writing to it.
+  static bool ended_by_our_reader(const ExitStatus& status) {
+    const auto* signaled = std::get_if<Signaled>(&status);
+    return signaled != nullptr && signaled->signo == SIGPIPE && launcher::reader_gone(STDOUT_FILENO);
   }
 
   Failure nobody_yet() {
@@ -206,6 +257,7 @@ class Agent {
   }
 
   void perform(const StartWorkers&) {
+    pipeline_ended_ = false;
     port_ =
         std::move(next_port_);  // the last round's store ends here: by now its workers are gone on every node
     port_->start_round(started_.world, started_.admit);
@@ -215,24 +267,34 @@ class Agent {
     for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
     launcher::SetOptions options;
     options.consoles = consoles_;
+    int failed = 0;
     auto set = launcher::WorkerSet::start(
         loop_,
         worker_specs(config_, started_.world, [this](int local_rank) { return error_path(local_rank); }),
         options,
         {.on_ended = [this](const auto& ended) { on_ended(ended); },
          .on_gone = [this](const auto& stuck) { on_gone(stuck); },
-         .on_note = [this](const auto& line) { say(line); }});
+         .on_note = [this](const auto& line) { say(line); }},
+        &failed);
     if (set) {
       workers_ = std::move(*set);
       return;
     }
-    Failure failure = nobody_yet();
-    failure.rank = world.base_rank;
-    failure.local_rank = 0;
-    failure.status = Exited{start_error_code(set.error().code)};
-    failure.message = "could not start the workers: " + set.error().message;
+    handle(StartFailed{}, not_started(failed, set.error()));
+  }
+
+  /// All or none: those before it were killed again, those after it never ran.
+  Failure not_started(int local_rank, const Error& error) {
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      ends_[i].start = static_cast<int>(i) < local_rank ? WorkerEnd::Start::Undone : WorkerEnd::Start::Never;
+    }
+    Failure failure = nobody_yet();  // its pid stays 0: it had none
+    failure.local_rank = local_rank;
+    failure.rank = started_.world.base_rank + local_rank;
+    failure.status = Exited{start_error_code(error.code)};
+    failure.message = error.message + launcher::limit_hint(error.code);
     failure.own_exception = true;
-    handle(StartFailed{}, std::move(failure));
+    return failure;
   }
 
   /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no
@@ -276,6 +338,10 @@ class Agent {
   }
 
   void report() {
+    const auto& cause = closed_->root_cause;
+    if (cause && cause->host == config_.rendezvous.host_name && ended_by_our_reader(cause->status)) {
+      return say("rank " + std::to_string(cause->rank) + " was ended by SIGPIPE: " + kReaderGone);
+    }
     auto& console = consoles_->get(STDERR_FILENO);
     console.buffer() += failure_report(*closed_, ends_);
     console.flush();
@@ -339,6 +405,7 @@ class Agent {
   std::deque<Pending> pending_;
   Pending current_{};
   bool draining_ = false;
+  bool pipeline_ended_ = false;  ///< a worker of ours got SIGPIPE from our own stdout: no news for its node
   rendezvous::Started started_;
   std::vector<WorkerEnd> ends_;  ///< by local rank, of the last round
   std::optional<rendezvous::Closed> closed_;

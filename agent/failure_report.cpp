@@ -53,6 +53,8 @@ void add_words(std::string& out, const Failure& failure) {
 }
 
 std::string fate(const WorkerEnd& worker) {
+  if (worker.start == WorkerEnd::Start::Never) return "not started";
+  if (worker.start == WorkerEnd::Start::Undone) return "killed again at once: all start, or none";
   if (!worker.ended) return "still running when this node gave up";
   if (worker.our_signal != 0) {
     return "stopped by cxxrun (" + signal_name(worker.our_signal) + "), " + text(worker.status);
@@ -89,6 +91,10 @@ void add_others(std::string& out, const std::vector<WorkerEnd>& here, int culpri
 
 std::string headline(const Failure& failure) {
   if (failure.rank < 0) return "node " + printable(failure.host) + ": " + printable(failure.message);
+  if (failure.pid == 0) {
+    return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) +
+           " on node " + printable(failure.host) + ") could not be started: " + printable(failure.message);
+  }
   return "rank " + std::to_string(failure.rank) + " (local rank " + std::to_string(failure.local_rank) +
          " on node " + printable(failure.host) + ", pid " + std::to_string(failure.pid) + ") ended with " +
          text(failure.status);
@@ -101,8 +107,11 @@ std::string failure_report(const rendezvous::Closed& closed, const std::vector<W
     add_others(out, here, -1);
   } else {
     const Failure& cause = *closed.root_cause;
-    out += "cxxrun: the job failed: " + headline(cause) + " in round " + std::to_string(cause.round) + "\n";
-    if (cause.rank >= 0) add_words(out, cause);
+    const std::string round = " in round " + std::to_string(cause.round);
+    const bool ran = cause.rank < 0 || cause.pid != 0;
+    out += "cxxrun: the job failed" +
+           (ran ? ": " + headline(cause) + round : round + ": " + headline(cause)) + "\n";
+    if (cause.rank >= 0 && cause.pid != 0) add_words(out, cause);
     add_others(out, here, cause.rank);
   }
   out += "  exit code: " + std::to_string(closed.exit_code) + "\n";

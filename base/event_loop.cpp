@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cerrno>
 #include <ctime>
+#include <system_error>
 
 namespace cxxrun {
 namespace {
@@ -37,7 +38,9 @@ int wait_for_events(int epoll, epoll_event* events, int events_max, const Durati
 
 }  // namespace
 
-EventLoop::EventLoop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) { assert(epoll_ && "epoll_create1"); }
+EventLoop::EventLoop() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  if (!epoll_) throw std::system_error(errno, std::generic_category(), "start to wait for events");
+}
 EventLoop::~EventLoop() = default;
 
 EventLoop::Watch EventLoop::watch(int fd, std::uint32_t events, OnReady on_ready) {

@@ -27,7 +27,7 @@ class EventLoop {
   using OnReady = std::function<void(std::uint32_t events)>;
   using Work = std::function<void()>;
 
-  EventLoop();
+  EventLoop();  ///< throws std::system_error when there is no descriptor for it
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
   ~EventLoop();

@@ -9,6 +9,7 @@
 namespace cxxrun::cli {
 
 enum ExitCode : int {
+  kOutputFailed = 1,
   kUsage = 2,
   kRendezvousFailed = 69,
   kInternal = 70,
@@ -24,10 +25,11 @@ struct ExitCodeRow {
   std::string_view meaning;
 };
 
-inline constexpr std::array<ExitCodeRow, 8> kExitCodes{{
+inline constexpr std::array<ExitCodeRow, 9> kExitCodes{{
+    {kOutputFailed, "--help or --version could not be written"},
     {kUsage, "wrong usage: nothing was started"},
     {kRendezvousFailed, "rendezvous failed: cannot resolve, refused, wrong run id, token or version"},
-    {kInternal, "internal error"},
+    {kInternal, "internal error, or a limit of the system: open files, processes, memory"},
     {kStuckProcess, "a process here cannot be killed"},
     {kNodesMissing, "too few nodes within the time limit, at first or later; may be retried"},
     {kMembershipLimit, "limit of membership changes"},

@@ -3,11 +3,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "agent/agent.hpp"
@@ -19,6 +22,7 @@
 #include "cli/plan.hpp"
 #include "launcher/guardian.hpp"
 #include "launcher/program.hpp"
+#include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
 
 extern char** environ;  // NOLINT: POSIX names it
@@ -28,12 +32,13 @@ namespace {
 using namespace cxxrun;
 
 /// One write, so that lines of several agents on one terminal do not mix.
-void print(int fd, std::string_view text) {
+bool print(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n <= 0) return;
+    if (n <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(n));
   }
+  return true;
 }
 /// What comes from outside is quoted where a sentence is made; whatever slipped through drives no terminal.
 void say(const std::string& text) {
@@ -44,6 +49,13 @@ void say(const std::string& text) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   print(STDERR_FILENO, out);
+}
+
+/// --help or --version, whole or not at all: a script must not take half an answer for one.
+int answer(std::string_view text) {
+  if (print(STDOUT_FILENO, text)) return 0;
+  say("cannot write to stdout: " + std::generic_category().message(errno));
+  return cli::kOutputFailed;
 }
 
 std::optional<std::string> variable(const char* name) {
@@ -123,11 +135,17 @@ int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
   return 0;
 }
 
-/// The agent's whole life, in the process that guard() returned in.
+/// Beside its workers' grace, and as long again for a slow reader of our output.
+constexpr auto kAgentEndsWithin = std::chrono::seconds(60);
+constexpr auto kStopLimitMax = std::chrono::hours(24 * 365);
+
+/// The agent's whole life.
 [[noreturn]] void be_agent(const agent::Config& config) {
   agent::End end{cli::kInternal, 0};
   try {
     end = agent::run(config);
+  } catch (const std::system_error& error) {
+    say(std::string("cannot go on: ") + error.what() + launcher::limit_hint(error.code()));
   } catch (const std::exception& error) {
     say(std::string("internal error: ") + error.what());
   }
@@ -143,8 +161,8 @@ int run(const std::vector<std::string>& arguments) {
     return cli::kUsage;
   }
   const auto& options = std::get<cli::RawOptions>(parsed);
-  if (options.flag(cli::Opt::Help)) return print(STDOUT_FILENO, cli::kHelp), 0;
-  if (options.flag(cli::Opt::Version)) return print(STDOUT_FILENO, cli::kVersion), 0;
+  if (options.flag(cli::Opt::Help)) return answer(cli::kHelp);
+  if (options.flag(cli::Opt::Version)) return answer(cli::kVersion);
   auto planned = cli::make_plan(options, facts());
   if (const auto* error = std::get_if<cli::PlanError>(&planned)) {
     say(error->message);
@@ -154,12 +172,12 @@ int run(const std::vector<std::string>& arguments) {
   if (const int code = find_program(plan, plan.config.program); code != 0) return code;
   for (char** entry = environ; *entry != nullptr; ++entry) plan.config.environment.emplace_back(*entry);
   for (const auto& note : plan.notes) say(note);
-  auto split = launcher::guard();  // returns in the agent only
-  if (!split) {
-    say(split.error().message);
-    return cli::kInternal;
-  }
-  be_agent(plan.config);
+  launcher::GuardOptions guarded;
+  guarded.stop_limit =
+      std::min<Duration>(2 * plan.config.signals.shutdown_timeout + kAgentEndsWithin, kStopLimitMax);
+  const Error error = launcher::guard(guarded, [&] { be_agent(plan.config); });
+  say("cannot start: " + error.message + launcher::limit_hint(error.code));
+  return cli::kInternal;
 }
 
 }  // namespace
@@ -168,8 +186,8 @@ int main(int argc, char** argv) {
   launcher::OriginalSignals::capture();
   if (argc == 2) {
     const std::string_view only = argv[1];
-    if (only == "--help" || only == "-h") return print(STDOUT_FILENO, cli::kHelp), 0;
-    if (only == "--version") return print(STDOUT_FILENO, cli::kVersion), 0;
+    if (only == "--help" || only == "-h") return answer(cli::kHelp);
+    if (only == "--version") return answer(cli::kVersion);
   }
   try {
     return run(std::vector<std::string>(argv + 1, argv + argc));

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
 #include "launcher/signals.hpp"
 
@@ -84,10 +85,28 @@ bool Console::write_some() {
   } else if (n < 0 && errno == EAGAIN) {
     return false;
   } else if (n < 0 && errno != EINTR) {
-    if (errno == EPIPE) take_pipe_signal();
-    gone_ = true;  // EPIPE, EIO (terminal hung up), ENOSPC: our workers go on all the same
+    write_failed(errno);
   }
   return true;
+}
+
+void Console::write_failed(int error) {
+  if (error == EPIPE) take_pipe_signal();
+  held_.clear();
+  sent_ = 0;
+  if (error == EPIPE || (error == EIO && mode_ != Mode::Plain)) {
+    gone_ = true;
+  } else if (error_ == 0) {
+    error_ = error;
+  } else {
+    return;
+  }
+  news_ = loop_.after(Duration::zero(), [this] { tell_news(); });  // not from inside a writer's call
+}
+
+void Console::tell_news() {
+  tell_room();  // those that waited for room need not wait any more
+  if (error_ != 0 && !std::exchange(error_told_, true) && on_error_) on_error_(error_);
 }
 
 void Console::flush() {
@@ -145,13 +164,25 @@ bool Console::flush_until(Time deadline) {
   return true;
 }
 
+bool reader_gone(int fd) {
+  pollfd state{fd, 0, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
+}
+
 Console& Consoles::get(int fd) {
+  const auto made = [this](int of) {
+    auto console = std::make_unique<Console>(loop_, of);
+    console->on_error([this, of](int error) {
+      if (on_error_) on_error_(of, error);
+    });
+    return console;
+  };
   if (!first_) {
-    first_ = std::make_unique<Console>(loop_, fd);
+    first_ = made(fd);
     first_fd_ = fd;
   }
   if (fd == first_fd_ || (!second_ && same_file(fd, first_fd_))) return *first_;
-  if (!second_) second_ = std::make_unique<Console>(loop_, fd);
+  if (!second_) second_ = made(fd);
   return *second_;
 }
 

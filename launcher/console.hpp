@@ -16,7 +16,7 @@ namespace cxxrun::launcher {
 /// The descriptor is shared with the shell, so its flags are never changed: a pipe, FIFO or terminal is
 /// opened once more, non-blocking, through /proc/self/fd; where that cannot be done, small writes follow a
 /// poll. Memory is bounded by the writers: they stop when full() and go on when told that there is room. A
-/// reader that has gone is no error: what is written from then on is dropped.
+/// reader that has gone is no error: what is written from then on is dropped, and its writers are told.
 class Console {
  public:
   /// `fd` is borrowed and must stay open.
@@ -30,6 +30,11 @@ class Console {
   void flush();
   [[nodiscard]] bool full() const { return held_.size() - sent_ >= kHeldBytesMax; }
   [[nodiscard]] bool empty() const { return held_.empty(); }
+  /// Nobody reads any more (EPIPE, a terminal that hung up): what is written is dropped.
+  [[nodiscard]] bool reader_gone() const { return gone_; }
+  /// Called on the loop, once: a write failed with this errno for another reason (a full disk). What was held
+  /// is lost; the next write tries again.
+  void on_error(std::function<void(int)> call) { on_error_ = std::move(call); }
   /// Called on the loop each time the console was full or not empty and has become empty or has room again.
   void on_room(const void* owner, std::function<void()> call);
   void forget(const void* owner);
@@ -43,6 +48,8 @@ class Console {
 
   void choose_mode(int fd);
   bool write_some();  ///< false: would block
+  void write_failed(int error);
+  void tell_news();
   void tell_room();
 
   EventLoop& loop_;
@@ -52,14 +59,21 @@ class Console {
   std::string held_;
   std::size_t sent_ = 0;  ///< of held_
   bool gone_ = false;     ///< nobody reads it any more
+  int error_ = 0;         ///< the first other one; 0: none
+  bool error_told_ = false;
+  std::function<void(int)> on_error_;
   bool was_full_ = false;
   EventLoop::Watch watch_;  ///< while something is held
+  EventLoop::Timer news_;   ///< gone_ or error_ is new: tell it on the next turn
   struct Waiter {
     const void* owner;
     std::function<void()> call;
   };
   std::vector<Waiter> waiters_;
 };
+
+/// True if `fd` is a pipe or socket whose reader has gone. Asks the kernel; nothing is written.
+[[nodiscard]] bool reader_gone(int fd);
 
 /// Our stdout and stderr. One console where both are the same file, so that no line is torn by the other
 /// stream.
@@ -68,6 +82,8 @@ class Consoles {
   explicit Consoles(EventLoop& loop) : loop_(loop) {}
   /// `fd`: 1 or 2. Made at first use.
   Console& get(int fd);
+  /// Console::on_error() of both, with the descriptor.
+  void on_error(std::function<void(int fd, int error)> call) { on_error_ = std::move(call); }
   bool flush_until(Time deadline);
   [[nodiscard]] bool empty() const;
 
@@ -76,6 +92,7 @@ class Consoles {
   std::unique_ptr<Console> first_;
   std::unique_ptr<Console> second_;
   int first_fd_ = -1;
+  std::function<void(int, int)> on_error_;
 };
 
 }  // namespace cxxrun::launcher

@@ -30,7 +30,9 @@ LogPump::LogPump(EventLoop& loop, UniqueFd source, Console& console, PumpPlan pl
       plan_(std::move(plan)),
       lines_(plan_.prefix),
       on_drained_(std::move(on_drained)) {
-  console_.on_room(this, [this] { pause_or_go_on(); });
+  console_.on_room(this, [this] {
+    if (!give_up_with_reader()) pause_or_go_on();
+  });
   pause_or_go_on();
 }
 
@@ -44,7 +46,14 @@ void LogPump::on_readable() {
     return;
   }
   console_.flush();
-  pause_or_go_on();
+  if (!give_up_with_reader()) pause_or_go_on();
+}
+
+bool LogPump::give_up_with_reader() {
+  if (!source_ || !plan_.ends_with_reader || !console_.reader_gone()) return false;
+  end();
+  if (on_drained_) on_drained_();  // may destroy this
+  return true;
 }
 
 LogPump::Read LogPump::read_once() {

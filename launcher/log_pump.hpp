@@ -18,6 +18,8 @@ struct PumpPlan {
   std::string prefix;
   bool raw = false;  ///< bytes as they come: no prefix, no waiting for line ends
   bool keep_last_words = false;
+  bool ends_with_reader = false;  ///< the console's reader has gone: the source is closed, so that its writer
+                                  ///< gets the SIGPIPE that it would get in a plain pipeline
 };
 
 /// Carries one output stream of one worker to a console. While the console is full it does not read, so the
@@ -48,6 +50,7 @@ class LogPump {
   Read read_once();
   void take(std::string_view bytes);
   void pause_or_go_on();
+  bool give_up_with_reader();
   void end();
 
   EventLoop& loop_;

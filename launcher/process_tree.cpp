@@ -176,6 +176,29 @@ std::optional<std::string> environment_value(pid_t pid, const std::string& name)
   return std::nullopt;
 }
 
+std::string command_of(pid_t pid, std::size_t bytes_max) {
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+  std::string text = read_file(path, 4096);
+  if (text.empty()) {
+    std::snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    text = read_file(path, 64);
+    while (text.ends_with('\n')) text.pop_back();
+    text = "[" + text + "]";
+  }
+  while (text.ends_with('\0')) text.pop_back();
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\0') {
+      c = ' ';
+    } else if (byte < 0x20 || byte == 0x7f) {
+      c = '?';
+    }
+  }
+  if (text.size() > bytes_max) text.replace(bytes_max - 3, std::string::npos, "...");
+  return text;
+}
+
 bool signal_process(const Process& process, int signo) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!pidfd) {

@@ -34,6 +34,10 @@ struct Process {
 /// The value of a variable in the environment that the process was started with.
 [[nodiscard]] std::optional<std::string> environment_value(pid_t pid, const std::string& name);
 
+/// What the process runs, for people: its command line without control characters, else its name in brackets;
+/// at most `bytes_max` of it.
+[[nodiscard]] std::string command_of(pid_t pid, std::size_t bytes_max = 60);
+
 /// Signals exactly that process: false if it has ended, or its pid has been used again.
 bool signal_process(const Process& process, int signo);
 

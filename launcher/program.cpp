@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/program.hpp"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,6 +17,8 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kHeadBytes = 512;
+constexpr unsigned kElfPartsMax = 128;
+constexpr std::size_t kLoaderBytesMax = 256;
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";
@@ -103,6 +107,56 @@ bool names_python(std::string_view head) {
   return first_line.find("python") != std::string_view::npos;
 }
 
+/// What the first line of a script asks for, as the kernel reads it: `#!INTERPRETER [ARGUMENT]`.
+std::string_view interpreter_of(std::string_view head) {
+  std::string_view line =
+      head.substr(2, head.find('\n') == std::string_view::npos ? head.size() : head.find('\n') - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return line.substr(0, line.find_first_of(" \t"));
+}
+
+/// Why the kernel would not run a script that has an x bit; the exec would only say "no such file".
+std::optional<ProgramError> interpreter_error(const std::string& path, const std::string& head,
+                                              const FileProbe& files) {
+  const std::string_view line = std::string_view(head).substr(0, head.find('\n'));
+  const std::string interpreter(interpreter_of(head));
+  if (line.ends_with('\r') && head.size() > line.size()) {
+    return ProgramError{
+        kNotFound, path + ": its first line ends with a carriage return, so that no interpreter is found: " +
+                       std::string(line.substr(0, line.size() - 1)) +
+                       "\nit has line ends of Windows: sed -i 's/\\r$//' " + path};
+  }
+  if (interpreter.empty())
+    return ProgramError{kCannotExecute, path + ": its first line names no interpreter after #!"};
+  const FileFacts facts = files.facts(interpreter);
+  if (facts.kind == Kind::Missing) {
+    return ProgramError{kNotFound,
+                        path + ": its interpreter " + interpreter + " (first line) does not exist"};
+  }
+  if (facts.kind == Kind::File && facts.executable) return std::nullopt;
+  return ProgramError{kCannotExecute,
+                      path + ": its interpreter " + interpreter + " (first line) cannot be executed"};
+}
+
+/// The program loader that a 64-bit ELF file names; empty if it names none.
+std::string loader_of(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Elf64_Ehdr file{};
+  if (!fd || ::pread(fd.get(), &file, sizeof file, 0) != sizeof file) return {};
+  if (std::memcmp(file.e_ident, ELFMAG, SELFMAG) != 0 || file.e_ident[EI_CLASS] != ELFCLASS64) return {};
+  for (unsigned i = 0; i < file.e_phnum && i < kElfPartsMax; ++i) {
+    Elf64_Phdr part{};
+    const auto at = static_cast<off_t>(file.e_phoff + i * sizeof part);
+    if (::pread(fd.get(), &part, sizeof part, at) != sizeof part) return {};
+    if (part.p_type != PT_INTERP) continue;
+    std::string name(std::min<std::size_t>(part.p_filesz, kLoaderBytesMax), '\0');
+    const ssize_t n = ::pread(fd.get(), name.data(), name.size(), static_cast<off_t>(part.p_offset));
+    name.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+    return name.c_str();  // up to its first NUL
+  }
+  return {};
+}
+
 ProgramError missing(const ProgramRequest& request, const FileFacts& facts) {
   if (facts.error != 0 && facts.error != ENOENT && facts.error != ENOTDIR) {
     return {kCannotExecute, quoted(request.name) + ": " + std::strerror(facts.error)};
@@ -125,6 +179,9 @@ Answer run_file(const std::string& path, const FileFacts& facts, const ProgramRe
   const bool text = facts.readable && is_text(head);
   if (facts.executable) {
     // A text without #! is what exec refuses: many file systems show every file as executable.
+    if (script) {
+      if (auto error = interpreter_error(path, head, files)) return *std::move(error);
+    }
     if (!text || script || head.empty()) return direct(path, request);
     if (request.no_python || !is_python_name(path)) return by_shell(path, request);
     return by_python(request, {"-u", path}, environment, search, files);
@@ -170,6 +227,17 @@ FileProbe real_files() {
     return head;
   };
   return probe;
+}
+
+Error exec_error(int error, const std::string& path) {
+  Error told = errno_error(error, "exec " + path);
+  if (error == ENOEXEC) told.message += ": made for another kind of processor, or damaged";
+  if (error != ENOENT || ::access(path.c_str(), F_OK) != 0) return told;
+  const std::string loader = loader_of(path);
+  if (loader.empty() || ::access(loader.c_str(), F_OK) == 0) return told;
+  told.message =
+      "exec " + path + ": its loader " + loader + " does not exist here (it was built for another system)";
+  return told;
 }
 
 Answer resolve_program(const ProgramRequest& request, const EnvironmentLookup& environment,

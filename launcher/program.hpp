@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace cxxrun::launcher {
 
 /// What was asked to run.
@@ -45,6 +47,10 @@ struct FileProbe {
 [[nodiscard]] FileProbe real_files();
 
 using EnvironmentLookup = std::function<std::optional<std::string>(std::string_view name)>;
+
+/// Why exec(2) refused a file, with what its errno leaves out: a missing program loader, another processor's
+/// code.
+[[nodiscard]] Error exec_error(int error, const std::string& path);
 
 /// Finds what runs: an executable file itself; with `no_python` nothing else; a Python file or other text
 /// without x bit by `python -u`; a module by `python -u -m`. A name without a slash: a *.py file

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cassert>
-#include <cstring>
+#include <cerrno>
+#include <system_error>
 
 namespace cxxrun::launcher {
 namespace {
@@ -65,7 +65,7 @@ SignalWatch::SignalWatch(EventLoop& loop, const std::vector<int>& signals, OnSig
     : blocked_(set_of(signals)), on_signal_(std::move(on_signal)) {
   const sigset_t set = set_of(signals);
   fd_ = UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  assert(fd_ && "signalfd");
+  if (!fd_) throw std::system_error(errno, std::generic_category(), "watch signals");
   watch_ = loop.watch(fd_.get(), EPOLLIN, [this](std::uint32_t) { read_all(); });
 }
 

@@ -55,6 +55,7 @@ struct Received {
 class SignalWatch {
  public:
   using OnSignal = std::function<void(const Received&)>;
+  /// Throws std::system_error when there is no descriptor for it.
   SignalWatch(EventLoop& loop, const std::vector<int>& signals, OnSignal on_signal);
   [[nodiscard]] int fd() const { return fd_.get(); }
 

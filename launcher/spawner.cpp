@@ -11,11 +11,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <system_error>
 
+#include "launcher/program.hpp"
+#include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
 
 // The child runs in our memory on a stack that no sanitizer knows.
@@ -43,7 +45,7 @@ constexpr std::size_t kStackBytes = 64u << 10;
 constexpr std::size_t kGuardBytes = 4096;
 constexpr std::size_t kKernelSignals = 64;
 
-enum class Step { None, Session, DeathSignal, Parent, Cpus, Descriptors, Signals, Exec };
+enum class Step { None, Session, DeathSignal, Parent, Cpus, Descriptors, Limit, Signals, Exec };
 
 /// The kernel's own struct sigaction: the C library's wrapper must not run in the child (its sanitizer
 /// version least of all).
@@ -63,6 +65,7 @@ struct ChildPlan {
   const cpu_set_t* cpus = nullptr;
   const FdMap* fds = nullptr;
   std::size_t fds_count = 0;
+  const rlimit* descriptor_limit = nullptr;  ///< to be restored
   std::uint64_t signals_to_default = 0;
   std::uint64_t signals_to_ignore = 0;
   std::uint64_t signal_mask = 0;
@@ -106,6 +109,10 @@ CXXRUN_CHILD_CODE int run_child(void* argument) {
     const long rc = map.from == map.to ? ::syscall(SYS_fcntl, map.to, F_SETFD, 0)
                                        : ::syscall(SYS_dup3, map.from, map.to, 0);
     if (rc < 0) return fail(plan, Step::Descriptors, errno);
+  }
+  if (plan->descriptor_limit != nullptr &&
+      ::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, plan->descriptor_limit, nullptr) != 0) {
+    return fail(plan, Step::Limit, errno);
   }
   if (!restore_signals(plan)) return fail(plan, Step::Signals, errno);
   ::syscall(SYS_execve, plan->program, plan->argv, plan->env);
@@ -157,6 +164,7 @@ std::string describe(Step step, const SpawnSpec& spec) {
     case Step::Parent: return "the agent has ended";
     case Step::Cpus: return "CPU set";
     case Step::Descriptors: return "descriptors";
+    case Step::Limit: return "limit of open files";
     case Step::Signals: return "signal mask";
     case Step::Exec: return "exec " + spec.program;
   }
@@ -190,7 +198,7 @@ CloneSpawner::CloneSpawner() {
   }
   stack_ = ::mmap(nullptr, kGuardBytes + kStackBytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  assert(stack_ != MAP_FAILED && "mmap of a stack");
+  if (stack_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "memory for a stack");
   ::mprotect(stack_, kGuardBytes, PROT_NONE);
 }
 
@@ -210,6 +218,7 @@ Result<Spawned> CloneSpawner::spawn(const SpawnSpec& spec, const StandardFds& st
   plan.cpus = spec.cpus ? &*spec.cpus : nullptr;
   plan.fds = descriptors.steps().data();
   plan.fds_count = descriptors.steps().size();
+  if (const auto& limit = original_descriptor_limit()) plan.descriptor_limit = &*limit;
   plan.signals_to_default = signals_to_default_;
   plan.signals_to_ignore = signals_to_ignore_;
   plan.signal_mask = OriginalSignals::capture().mask;
@@ -228,6 +237,7 @@ Result<Spawned> CloneSpawner::spawn(const SpawnSpec& spec, const StandardFds& st
   if (plan.failed_step != Step::None) {
     siginfo_t info{};
     ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED);
+    if (plan.failed_step == Step::Exec) return exec_error(plan.failed_errno, spec.program);
     return errno_error(plan.failed_errno, describe(plan.failed_step, spec));
   }
   return Spawned{pid, std::move(owned)};

@@ -39,7 +39,7 @@ class Spawner {
 /// with.
 class CloneSpawner : public Spawner {
  public:
-  CloneSpawner();
+  CloneSpawner();  ///< throws std::system_error without memory
   CloneSpawner(const CloneSpawner&) = delete;
   CloneSpawner& operator=(const CloneSpawner&) = delete;
   ~CloneSpawner() override;

@@ -47,9 +47,10 @@ bool open_terminal(UniqueFd& ours, UniqueFd& its) {
 }
 
 std::unique_ptr<LogPump> pump(EventLoop& loop, Console& console, const StreamPlan& plan, UniqueFd source,
-                              bool raw, const std::function<void()>& on_drained) {
+                              bool raw, bool ends_with_reader, const std::function<void()>& on_drained) {
   return std::make_unique<LogPump>(loop, std::move(source), console,
-                                   PumpPlan{plan.prefix, raw, plan.keep_last_words}, on_drained);
+                                   PumpPlan{plan.prefix, raw, plan.keep_last_words, ends_with_reader},
+                                   on_drained);
 }
 
 }  // namespace
@@ -73,11 +74,11 @@ WorkerStreams::WorkerStreams(EventLoop& loop, Consoles& consoles, const SpawnSpe
   ends.err_its.reset();
   if (ends.out_ours) {
     const bool raw = alone && spec.out.prefix.empty();
-    out_ = pump(loop, consoles.get(kOut), spec.out, std::move(ends.out_ours), raw, on_drained);
+    out_ = pump(loop, consoles.get(kOut), spec.out, std::move(ends.out_ours), raw, true, on_drained);
   }
   if (ends.err_ours) {
     const bool raw = err_is_terminal_ || (alone && spec.err.prefix.empty());
-    err_ = pump(loop, consoles.get(kErr), spec.err, std::move(ends.err_ours), raw, on_drained);
+    err_ = pump(loop, consoles.get(kErr), spec.err, std::move(ends.err_ours), raw, false, on_drained);
   }
 }
 

@@ -22,8 +22,10 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr auto kNoteAfter = std::chrono::seconds(5);  ///< of a stop: who is still there
-constexpr std::size_t kNamedMax = 8;                  ///< workers named in one note
+constexpr auto kNoteAfter = std::chrono::seconds(5);  ///< of a stop: which workers are still there
+constexpr auto kNoteLeftoversAfter =
+    std::chrono::seconds(1);          ///< all workers have ended: what is still there
+constexpr std::size_t kNamedMax = 8;  ///< processes named in one note
 
 struct Worker {
   int local_rank = 0;
@@ -43,7 +45,7 @@ class Set final : public WorkerSet {
  public:
   Set(EventLoop& loop, SetOptions options, SetHandlers handlers);
   ~Set() override;
-  Result<> start_all(std::vector<SpawnSpec> specs);
+  Result<> start_all(std::vector<SpawnSpec> specs, int* failed_local_rank);
 
   void stop(int signo, Duration grace) override;
   void end_grace() override;
@@ -64,6 +66,8 @@ class Set final : public WorkerSet {
   void drain_or_finish();
   void finish(std::vector<Stuck> stuck);
   [[nodiscard]] std::string living_workers() const;
+  [[nodiscard]] std::string leftover_processes() const;
+  void plan_note();
   void note(const std::string& text) const {
     if (handlers_.on_note) handlers_.on_note(text);
   }
@@ -82,6 +86,7 @@ class Set final : public WorkerSet {
   bool suspended_ = false;
   EventLoop::Timer grace_timer_;
   EventLoop::Timer note_timer_;
+  bool leftovers_noted_ = false;  ///< or soon will be
   EventLoop::Timer step_timer_;  ///< after SIGKILL: kill_wait; while draining: kDrainTimeout; then the report
 };
 
@@ -110,7 +115,7 @@ Set::~Set() {
     options_.consoles->flush_until(EventLoop::now() + limits::kDrainTimeout);
 }
 
-Result<> Set::start_all(std::vector<SpawnSpec> specs) {
+Result<> Set::start_all(std::vector<SpawnSpec> specs, int* failed_local_rank) {
   UniqueFd null_device;
   const bool any_null =
       std::any_of(specs.begin(), specs.end(), [](const SpawnSpec& spec) { return spec.null_stdin; });
@@ -121,7 +126,8 @@ Result<> Set::start_all(std::vector<SpawnSpec> specs) {
   workers_.reserve(specs.size());
   for (const SpawnSpec& spec : specs) {
     if (auto started = start_one(spec, null_device, specs.size() == 1); !started) {
-      return std::move(started).error().context("rank " + std::to_string(spec.rank));
+      if (failed_local_rank != nullptr) *failed_local_rank = spec.local_rank;
+      return std::move(started).error();
     }
   }
   return kOk;
@@ -203,7 +209,25 @@ void Set::look_again() {
     leftovers_.kill();
   } else if (static_cast<std::size_t>(alive_) < workers_.size()) {
     leftovers_.terminate(identities());
+    if (alive_ == 0) plan_note();
   }
+}
+
+/// A stop that takes long says for what it waits, and how long it will.
+void Set::plan_note() {
+  const bool only_leftovers = alive_ == 0;
+  const Duration after = only_leftovers ? Duration(kNoteLeftoversAfter) : Duration(kNoteAfter);
+  if (leftovers_noted_ || EventLoop::now() + 2 * after > grace_end_) return;
+  leftovers_noted_ = only_leftovers;
+  note_timer_ = loop_.after(after, [this] {
+    if (alive_ > 0) {
+      note("waiting for " + living_workers() + " to end after " + signal_name(stop_signal_) + ", " +
+           seconds_left(grace_end_));
+    } else if (const std::string left = leftover_processes(); !left.empty()) {
+      note("all workers here have ended; waiting for what they left running to end after SIGTERM, " +
+           seconds_left(grace_end_) + ", then SIGKILL: " + left);
+    }
+  });
 }
 
 void Set::stop(int signo, Duration grace) {
@@ -215,14 +239,8 @@ void Set::stop(int signo, Duration grace) {
   if (suspended_) resume();
   if (grace <= Duration::zero()) return kill_all();
   grace_timer_ = loop_.at(grace_end_, [this] { kill_all(); });
-  if (grace > 2 * kNoteAfter) {
-    note_timer_ = loop_.after(kNoteAfter, [this] {
-      const std::string who = alive_ > 0 ? living_workers() : "processes that workers left";
-      note("waiting for " + who + " to end after " + signal_name(stop_signal_) + ", " +
-           seconds_left(grace_end_));
-    });
-  }
   look_again();
+  if (phase_ == Phase::Stopping) plan_note();
 }
 
 void Set::end_grace() {
@@ -300,12 +318,30 @@ std::string Set::living_workers() const {
   return names;
 }
 
+std::string Set::leftover_processes() const {
+  std::string names;
+  std::size_t count = 0;
+  const auto known = identities();
+  for (const Process& process : leftovers_.list()) {
+    if (process.state == 'Z' || process.state == 'X' || ++count > kNamedMax) continue;
+    if (!names.empty()) names += ", ";
+    const int owner = owner_of(process, known);
+    if (owner >= 0)
+      names += "rank " + std::to_string(workers_[static_cast<std::size_t>(owner)]->rank) + "'s ";
+    names += "pid " + std::to_string(process.pid) + " (" + command_of(process.pid) + ")";
+  }
+  if (count > kNamedMax) names += " and " + std::to_string(count - kNamedMax) + " more";
+  return names;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<WorkerSet>> WorkerSet::start(EventLoop& loop, std::vector<SpawnSpec> workers,
-                                                    SetOptions options, SetHandlers handlers) {
+                                                    SetOptions options, SetHandlers handlers,
+                                                    int* failed_local_rank) {
   auto set = std::make_unique<Set>(loop, std::move(options), std::move(handlers));
-  if (auto started = set->start_all(std::move(workers)); !started) return std::move(started).error();
+  if (auto started = set->start_all(std::move(workers), failed_local_rank); !started)
+    return std::move(started).error();
   return std::unique_ptr<WorkerSet>(std::move(set));
 }
 

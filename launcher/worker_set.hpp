@@ -58,9 +58,11 @@ struct SetHandlers {
 /// reaps it.
 class WorkerSet {
  public:
-  /// Errors: errno of the failed step of the first worker that failed, with rank and step in the message.
+  /// Errors: errno of the failed step of the first worker that failed, with the step in the message;
+  /// `failed_local_rank` says which worker it was.
   static Result<std::unique_ptr<WorkerSet>> start(EventLoop& loop, std::vector<SpawnSpec> workers,
-                                                  SetOptions options, SetHandlers handlers);
+                                                  SetOptions options, SetHandlers handlers,
+                                                  int* failed_local_rank = nullptr);
   virtual ~WorkerSet() = default;
 
   /// The stop ladder: `signo` to each worker itself; when a worker has ended, SIGTERM to what is left of its

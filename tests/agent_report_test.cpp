@@ -37,6 +37,7 @@ TEST_CASE("report: an exception's traceback instead of the last lines", "[agent]
   cause.rank = 0;
   cause.local_rank = 0;
   cause.host = "hb";
+  cause.pid = 4711;
   cause.status = Exited{1};
   cause.message = "ValueError: bad batch";
   cause.traceback = "Traceback:\n  line 3\n";
@@ -45,6 +46,28 @@ TEST_CASE("report: an exception's traceback instead of the last lines", "[agent]
   CHECK(text.find("  reason: ValueError: bad batch\n  traceback:\n    Traceback:\n      line 3\n") !=
         std::string::npos);
   CHECK(text.find("not shown") == std::string::npos);
+}
+
+TEST_CASE("report: a worker that could not be started, and what that meant for the others", "[agent]") {
+  Failure cause;
+  cause.rank = 5;
+  cause.local_rank = 1;
+  cause.host = "hb";
+  cause.status = Exited{70};
+  cause.message = "start a process: Resource temporarily unavailable; raise the limit of processes";
+  cause.own_exception = true;
+  std::vector<WorkerEnd> here(4);
+  for (int i = 0; i < 4; ++i) {
+    here[static_cast<std::size_t>(i)].rank = 4 + i;
+    here[static_cast<std::size_t>(i)].start = i < 1 ? WorkerEnd::Start::Undone : WorkerEnd::Start::Never;
+  }
+  CHECK(failure_report({rendezvous::Outcome::Failed, 70, "", cause}, here) ==
+        "cxxrun: the job failed in round 0: rank 5 (local rank 1 on node hb) could not be started: start a "
+        "process: Resource "
+        "temporarily unavailable; raise the limit of processes\n"
+        "  rank 4 here: killed again at once: all start, or none\n"
+        "  ranks 6-7 here: not started\n"
+        "  exit code: 70\n");
 }
 
 TEST_CASE("report: a job that ended for want of nodes", "[agent]") {

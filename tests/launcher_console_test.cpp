@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "launcher/log_pump.hpp"
+#include "launcher/signals.hpp"
 #include "support/launcher_run.hpp"
 
 namespace cxxrun::launcher::test {
@@ -165,6 +166,57 @@ TEST_CASE("console: a reader that has gone stops nobody", "[launcher]") {
   }
   CHECK(console.empty());
   CHECK(pump.last_words().size() > 1);  // the report still has them
+}
+
+TEST_CASE("log pump: with the console's reader gone, the worker's next write is a broken pipe",
+          "[launcher]") {
+  EventLoop loop;
+  Pipe console_pipe;
+  Pipe a;
+  Pipe b;
+  a.unblock_reader();
+  b.unblock_reader();
+  Console console(loop, console_pipe.write.get());
+  int drained = 0;
+  LogPump one(loop, std::move(a.read), console, {"> ", false, false, true}, [&] { ++drained; });
+  // This one does not read when the reader goes: the console is full.
+  console.buffer().assign(4u << 20, 'x');
+  console.flush();
+  REQUIRE(console.full());
+  LogPump two(loop, std::move(b.read), console, {"> ", false, false, true}, [&] { ++drained; });
+  put(a.write, "text\n");
+  put(b.write, "text\n");
+  console_pipe.read.reset();
+  settle(loop);
+  CHECK(console.reader_gone());
+  CHECK(reader_gone(console_pipe.write.get()));
+  CHECK(drained == 2);
+  const BlockedSignals no_pipe_signal;
+  for (const UniqueFd* fd : {&a.write, &b.write}) {
+    CHECK(::write(fd->get(), "x", 1) == -1);
+    CHECK(errno == EPIPE);
+  }
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGPIPE);
+  const timespec at_once{};
+  ::sigtimedwait(&set, nullptr, &at_once);
+}
+
+TEST_CASE("console: a full disk is told once, and stops nobody", "[launcher]") {
+  EventLoop loop;
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  Console console(loop, full.get());
+  std::vector<int> told;
+  console.on_error([&](int error) { told.push_back(error); });
+  for (int i = 0; i < 3; ++i) {
+    console.buffer() += "text\n";
+    console.flush();
+    CHECK(console.empty());
+    settle(loop);
+  }
+  CHECK(told == std::vector<int>{ENOSPC});
+  CHECK_FALSE(console.reader_gone());
 }
 
 TEST_CASE("console: the flags of a descriptor that we share are left alone", "[launcher]") {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "launcher/guardian.hpp"
 #include "support/launcher_run.hpp"
 
 namespace cxxrun::launcher::test {
@@ -28,6 +31,14 @@ bool soon(Done done, Duration patience = kPatience) {
     std::this_thread::sleep_for(1ms);  // there is no event for what another process does
   }
   return true;
+}
+
+/// Waits for the end of a process that need not be ours.
+bool ends(pid_t pid) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return errno == ESRCH;
+  pollfd end{pidfd.get(), POLLIN, 0};
+  return ::poll(&end, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) == 1;
 }
 
 /// A guardian in a process group of its own, its agent and its workers.
@@ -69,7 +80,7 @@ class Job {
   /// The wait status; -1: it does not end.
   int wait() {
     int status = -1;
-    if (soon([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; })) pid_ = -1;
+    if (ends(pid_) && ::waitpid(pid_, &status, 0) == pid_) pid_ = -1;
     return status;
   }
 
@@ -130,7 +141,9 @@ TEST_CASE("guardian: ignored at our start stays ignored, in the workers too", "[
 
 /// Every way in which the pair is killed leaves nothing of the family.
 TEST_CASE("guardian: killed by -9, nothing is left", "[launcher]") {
-  const std::string who = GENERATE(as<std::string>{}, "agent", "guardian", "group");
+  // O: the outer guardian, I: the inner one, A: the agent; "o" stopped before, and so on.
+  const std::string who = GENERATE(as<std::string>{}, "A", "O", "I", "group", "aO", "iO", "iaO", "aI", "oA",
+                                   "OI", "IO", "OA", "AO", "IA", "AI");
   INFO(who);
   TempDir dir;
   const std::string d = dir.file("");
@@ -144,19 +157,70 @@ TEST_CASE("guardian: killed by -9, nothing is left", "[launcher]") {
   const std::vector<pid_t> pids = {job.agent(), read_pid(dir.file("family")), read_pid(dir.file("a")),
                                    read_pid(dir.file("b")), read_pid(dir.file("c"))};
   for (const pid_t pid : pids) REQUIRE(running(pid));
-  if (who == "agent") ::kill(pids[0], SIGKILL);
-  if (who == "guardian") ::kill(job.guardian(), SIGKILL);
-  if (who == "group") ::kill(-job.guardian(), SIGKILL);
+  const pid_t inner = read_process(pids[0])->parent;
+  const bool outer_stopped = who.starts_with('o');
+  if (who == "group") {
+    ::kill(-job.guardian(), SIGKILL);
+  } else {
+    for (const char c : who) {
+      const char upper = static_cast<char>(c & ~0x20);
+      const pid_t pid = upper == 'O' ? job.guardian() : upper == 'I' ? inner : pids[0];
+      ::kill(pid, c == upper ? SIGKILL : SIGSTOP);
+      if (c != upper) REQUIRE(soon([&] { return read_process(pid)->state == 'T'; }));
+    }
+  }
+  for (const pid_t pid : pids) CHECK(ends(pid));
+  CHECK(ends(inner));
+  if (outer_stopped) ::kill(job.guardian(), SIGCONT);
   const int status = job.wait();
   REQUIRE(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGKILL);
-  for (const pid_t pid : pids) CHECK(soon([&] { return !running(pid); }));
-  if (who == "agent") {
+  if (who == "A") {
     // The worker itself dies by its parent-death signal at the same time: the count is 3 or 4.
     CHECK_THAT(read_text(job.dir.file("stderr")),
                Catch::Matches("cxxrun: the agent \\(pid " + std::to_string(pids[0]) +
                               "\\) was killed by SIGKILL; stopped [34] processes that it had started\n"));
   }
+}
+
+TEST_CASE("guardian: an agent that is stopped hears that it shall end", "[launcher]") {
+  Job job({"exec sleep 1000"});
+  REQUIRE(job.ready());
+  ::kill(job.agent(), SIGSTOP);
+  REQUIRE(soon([&] { return read_process(job.agent())->state == 'T'; }));
+  ::kill(job.guardian(), SIGTERM);
+  const int status = job.wait();
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE("guardian: an agent that does not end as asked is killed at the limit", "[launcher]") {
+  TempDir dir;
+  const std::string deaf = "trap '' TERM; echo x > " + dir.file("deaf") + "; while :; do sleep 1000; done";
+  Job job({deaf}, [] { ::setenv("STOP_LIMIT_MS", "200", 1); });
+  REQUIRE(job.ready());
+  REQUIRE(soon([&] { return exists(dir.file("deaf")); }));
+  const pid_t agent = job.agent();
+  ::kill(job.guardian(), SIGTERM);
+  const int status = job.wait();
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGKILL);
+  CHECK_THAT(read_text(job.dir.file("stderr")),
+             Catch::StartsWith("cxxrun: the agent (pid " + std::to_string(agent) +
+                               ") does not end as it was asked to: SIGKILL\n"));
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE("guardian: the signal of its death means nothing from anybody else", "[launcher]") {
+  Job job({"exec sleep 1000"});
+  REQUIRE(job.ready());
+  const pid_t inner = read_process(job.agent())->parent;
+  for (const pid_t pid : {job.guardian(), inner, job.agent()}) ::kill(pid, guardian_gone_signal());
+  ::kill(job.guardian(), SIGTERM);
+  const int status = job.wait();
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
 }
 
 TEST_CASE("guardian: stopped and continued", "[launcher]") {

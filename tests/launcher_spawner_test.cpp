@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <sstream>
 
+#include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
 #include "launcher/spawner.hpp"
 #include "support/launcher_run.hpp"
@@ -180,6 +183,30 @@ TEST_CASE("spawner: what cannot start says why and leaves no process", "[launche
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE("resources: few descriptors, and what an error of a limit means", "[launcher]") {
+  TempDir dir;
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const rlimit before{100, 200};
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    raise_descriptor_limit();
+    rlimit now{};
+    ::getrlimit(RLIMIT_NOFILE, &now);
+    if (now.rlim_cur != 200 || !check_descriptors(4)) ::_exit(1);
+    const auto many = check_descriptors(60);
+    if (many || many.error().code.value() != EMFILE) ::_exit(2);
+    if (many.error().message.find("raise the limit of open files (`ulimit -n`, 200 now)") ==
+        std::string::npos)
+      ::_exit(3);
+    ::_exit(spawn_and_wait(shell("[ $(ulimit -Sn) = 100 ] && [ $(ulimit -Hn) = 200 ]")));
+  }
+  CHECK(wait_for(pid) == 0);
+  const auto hint = [](int error) { return limit_hint(std::error_code(error, std::generic_category())); };
+  CHECK_THAT(hint(EAGAIN), Catch::Contains("ulimit -u") && Catch::Contains("pids.max"));
+  CHECK_THAT(hint(ENOMEM), Catch::Contains("memory"));
+  CHECK(hint(ENOENT).empty());
+}
+
 TEST_CASE("spawner: a worker dies with us, however early", "[launcher]") {
   TempDir dir;
   for (int i = 0; i < 20; ++i) {
@@ -192,13 +219,9 @@ TEST_CASE("spawner: a worker dies with us, however early", "[launcher]") {
     }
     CHECK(wait_for(pid) == 256 + SIGKILL);
     const pid_t worker = read_pid(dir.file("pid"));
-    const Time deadline = EventLoop::now() + kPatience;
-    const auto alive = [&] {
-      const auto process = read_process(worker);
-      return process && process->state != 'Z';
-    };
-    while (alive() && EventLoop::now() < deadline) ::usleep(500);
-    CHECK_FALSE(alive());
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, worker, 0)));
+    pollfd end{pidfd.get(), POLLIN, 0};
+    CHECK((!pidfd || ::poll(&end, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())) == 1));
   }
   sweep_descendants();
 }

@@ -57,7 +57,8 @@ TEST_CASE("worker set: all or none", "[launcher]") {
   const auto started = run.start({shell("sleep 1000", 0), bad});
   REQUIRE_FALSE(started.ok());
   CHECK(started.error().code == std::errc::no_such_file_or_directory);
-  CHECK(started.error().message == "rank 1: exec " + bad.program + ": No such file or directory");
+  CHECK(started.error().message == "exec " + bad.program + ": No such file or directory");
+  CHECK(run.failed_local_rank == 1);
   CHECK_FALSE(has_children());
 }
 

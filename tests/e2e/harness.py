@@ -32,8 +32,8 @@ import time
 import unittest
 
 from nodes import Network, Node, sh  # noqa: F401  (tests use them as harness.sh and so on)
-from processes import (SLOW, alive, children, cmdline, descendants, describe, kill, limit,  # noqa: F401
-                       memory_kb, pids, shell_code, stat, wait_until)
+from processes import (SLOW, Folder, alive, children, cmdline, comm, descendants, describe, kill, limit,  # noqa: F401
+                       memory_kb, pids, shell_code, stat, wait_for_end, wait_until)
 
 BUILD = os.environ.get("CXXRUN_TEST_BUILD", "release")  # release, debug, asan, tsan
 SANITIZED = BUILD in ("asan", "tsan")
@@ -146,9 +146,16 @@ class Agent:
         os.write(self.terminal, data)
 
     def inner(self):
-        """The process id of the agent proper: the child of the process that the user started."""
-        return wait_until(f"agent process below {self.pid}", lambda: [
-            p for p in children(self.pid) if os.path.basename(cmdline(p).split(" ")[0]) == "cxxrun"])[0]
+        """The process id of the agent proper: below the process that the user started and the inner guardian."""
+        return self.family()[2]
+
+    def family(self):
+        """Outer guardian, inner guardian, agent."""
+        def look():
+            guards = [p for p in children(self.pid) if comm(p) == "run-guard"]
+            agents = [p for guard in guards for p in children(guard)]
+            return guards and agents and [self.pid, guards[0], agents[0]]
+        return wait_until(f"guardian and agent below {self.pid}", look)
 
     def label(self):
         return f"{self.on.name if self.on else 'cxxrun'} (pid {self.pid})"
@@ -266,8 +273,12 @@ class Case(unittest.TestCase):
         return found
 
     def wait_for_files(self, *names, seconds=20):
-        wait_until(f"files {names} in {sorted(p.name for p in self.dir.iterdir())}",
-                   lambda: all((self.dir / str(name)).exists() for name in names), seconds)
+        end = limit(seconds)
+        with Folder(self.dir) as folder:
+            while missing := [str(name) for name in names if not (self.dir / str(name)).exists()]:
+                if time.monotonic() > end:
+                    self.fail(f"not within {seconds * SLOW:g} s: files {missing}; there are {sorted(p.name for p in self.dir.iterdir())}")
+                folder.wait(end - time.monotonic())
 
     def left(self):
         """Processes that belong to the job: all but the test's own."""
@@ -286,7 +297,14 @@ class Case(unittest.TestCase):
                 return
             if time.monotonic() > end:
                 self.fail("left over: " + "; ".join(describe(p) for p in left))
-            time.sleep(0.003)
+            ends = [p for p in left if alive(p)]
+            if ends:
+                try:
+                    wait_for_end(ends[0], max(0.001, (end - time.monotonic()) / SLOW))
+                except AssertionError:
+                    continue  # the end of the loop names it
+            else:
+                time.sleep(0.003)  # nobody tells when a zombie is reaped
 
     def assert_codes(self, agents, code, seconds=30):
         end = limit(seconds)

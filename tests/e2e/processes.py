@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting with a deadline, and looking at processes. CXXRUN_TEST_SLOW multiplies every deadline."""
+import ctypes
 import os
+import select
 import signal
 import time
 
@@ -12,8 +14,44 @@ def limit(seconds):
     return time.monotonic() + seconds * SLOW
 
 
+class Folder:
+    """Tells when something appears in a directory (inotify)."""
+    _CREATE_OR_MOVED_TO_OR_CLOSED = 0x100 | 0x80 | 0x8
+
+    def __init__(self, path):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(path), self._CREATE_OR_MOVED_TO_OR_CLOSED) < 0:
+            raise OSError(ctypes.get_errno(), f"inotify of {path}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._fd)
+
+    def wait(self, seconds):
+        """Until something has happened since the last call, or so many seconds have passed."""
+        if select.select([self._fd], [], [], max(0, seconds))[0]:
+            os.read(self._fd, 65536)
+
+
+def wait_for_end(pid, seconds=20):
+    """Waits until a process has ended; it may be a zombie then."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([fd], [], [], seconds * SLOW)[0]:
+            raise AssertionError(f"not within {seconds * SLOW:g} s: the end of {describe(pid)}")
+    finally:
+        os.close(fd)
+
+
 def wait_until(what, condition, seconds=20):
-    """Waits until `condition()` is true and returns its value. Fails with `what`."""
+    """Waits until `condition()` is true and returns its value. Fails with `what`. For what no event tells: the state of another
+    process, say. For files: Folder; for the end of a process: wait_for_end()."""
     end = limit(seconds)
     while True:
         value = condition()
@@ -42,6 +80,11 @@ def _read(pid, name):
 
 def cmdline(pid):
     return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def comm(pid):
+    """The name that ps, pkill and killall go by."""
+    return _read(pid, "comm").decode(errors="replace").strip()
 
 
 def stat(pid):

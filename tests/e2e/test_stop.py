@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import time
 
 import harness
@@ -147,6 +148,133 @@ class Signals(Base):
         self.assertIn("code 4\nlives", shell.out)
 
 
+    def test_a_stopped_agent_hears_that_it_shall_end(self):
+        for name, times in (("TERM", 1), ("INT", 2), ("HUP", 1), ("QUIT", 1)):
+            with self.subTest(name):
+                for path in self.dir.glob("up.*"):
+                    path.unlink()
+                agent = self.running(["--standalone", "--nproc_per_node", "2"], 2, [])
+                inner = agent.inner()
+                harness.kill(inner, signal.SIGSTOP)
+                harness.wait_until("the agent is stopped", lambda p=inner: harness.stat(p)[0] == "T")
+                for _ in range(times):
+                    agent.signal(getattr(signal, f"SIG{name}"))
+                self.assertEqual(agent.code(), 128 + getattr(signal, f"SIG{name}"))
+                self.assertIn(f"SIG{name} from pid {os.getpid()} (", agent.err)
+
+    def test_a_real_time_signal_stops_nothing(self):
+        agent = self.start(["--standalone", self.worker, f"touch:{self.dir}/up", f"wait:{self.dir}/go"])
+        self.wait_for_files("up")
+        for pid in agent.family():
+            for number in (signal.SIGRTMIN, signal.SIGRTMIN + 1, signal.SIGRTMAX):
+                harness.kill(pid, number)
+        (self.dir / "go").touch()
+        self.assertEqual(agent.code(), 0)
+
+    def test_every_stop_names_its_signal_and_sender(self):
+        for name, says in (("TERM", "leaves the job"), ("HUP", "leaves the job"), ("INT", "stopping the job"), ("QUIT", "stopping the job")):
+            with self.subTest(name):
+                for path in self.dir.glob("up.*"):
+                    path.unlink()
+                agent = self.running(["--standalone"], 1, [])
+                agent.signal(getattr(signal, f"SIG{name}"))
+                agent.code()
+                self.assertRegex(agent.err, rf"cxxrun: SIG{name} from pid {os.getpid()} \(.*test_stop.*\): {'' if 'stopping' in says else 'this node '}{says}")
+
+    def test_what_a_successful_job_waits_for_is_named(self):
+        agent = self.start(["--standalone", "--nproc_per_node", "2", self.worker, f"[rank=1]helper:deaf={self.dir}/h", "exit:0"])
+        line = agent.wait_for_line(r"all workers here have ended; waiting for .*(\d+) s left, then SIGKILL: rank 1's pid (\d+) \((.*)\)")
+        self.assertEqual(line[2], (self.dir / "h").read_text().strip())
+        self.assertIn("worker", line[3])
+        harness.kill(int(line[2]))
+        self.assertEqual(agent.code(), 0)
+
+
+class Output(Base):
+    """Our own stdout is gone or full."""
+
+    def shell(self, script):
+        return self.start(["-c", script], program="bash")
+
+    def test_a_reader_that_has_gone_ends_the_pipeline(self):
+        """As `yes | head -1` does: the workers get SIGPIPE."""
+        for count in (1, 2):
+            with self.subTest(count):
+                shell = self.shell(f"{harness.CXXRUN} --standalone --nproc_per_node {count} yes | head -1; echo code ${{PIPESTATUS[0]}}")
+                self.assertEqual(shell.code(), 0)
+                self.assertIn("code 141", shell.out)
+                self.assertRegex(shell.err, r"\Acxxrun: rank \d was ended by SIGPIPE: nobody reads our stdout any more.*\Z")
+                self.assert_nothing_left()
+
+    def test_a_full_disk_is_said_once_and_stops_nobody(self):
+        shell = self.shell(f"{harness.CXXRUN} --standalone --nproc_per_node 2 {self.worker} lines:500 touch:{self.dir}/w.{{rank}} "
+                           f"barrier:b lines:500 > /dev/full; echo code $?")
+        self.assertEqual(shell.code(), 0)
+        self.assertIn("code 0", shell.out)
+        self.assertEqual(shell.err.count("cannot write to stdout: No space left on device"), 1, shell.err)
+
+    def test_help_that_cannot_be_written(self):
+        for option in ("--help", "-h", "--version"):
+            with self.subTest(option):
+                shell = self.shell(f"{harness.CXXRUN} {option} > /dev/full; echo code $?")
+                self.assertEqual(shell.code(), 0)
+                self.assertIn("code 1", shell.out)
+                self.assertEqual(shell.err, "cxxrun: cannot write to stdout: No space left on device")
+
+
+class Limits(Base):
+    def test_few_descriptors(self):
+        """Whatever the limit: a sentence with the way out, or it works. Never an assertion, never something left."""
+        for limit in (4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64, 100):
+            with self.subTest(limit):
+                shell = self.start(["-c", f"ulimit -n {limit}; exec {harness.CXXRUN} --standalone --nproc_per_node 4 {self.worker} exit:0"],
+                                   program="sh")
+                self.assertIn(shell.code(), (0, 70), shell.err)
+                self.assertNotRegex(shell.err, "Assert|internal error|terminate")
+                if shell.code():
+                    self.assertRegex(shell.err, rf"cannot start.*ulimit -n`, {limit} now")
+                self.assert_nothing_left()
+        self.assertEqual(shell.code(), 0, "100 are enough for 4 workers")
+
+    def test_the_agent_uses_the_hard_limit_and_workers_keep_the_soft_one(self):
+        shell = self.start(["-c", f"ulimit -Sn 50; exec {harness.CXXRUN} --standalone --nproc_per_node 40 sh -c 'ulimit -Sn; ulimit -Hn'"],
+                           program="sh")
+        self.assertEqual(shell.code(), 0, shell.err)
+        self.assertEqual(sorted({line.split(": ")[1] for line in shell.out.splitlines()}, key=int)[0], "50")
+        self.assertEqual(len(shell.out.splitlines()), 80)
+
+
+class CannotDie(Base):
+    def test_a_process_that_sigkill_does_not_end(self):
+        """It writes to a frozen file system: state D. Named with its pid and rank, and this node leaves with 71."""
+        image, mount = self.dir / "image", self.dir / "mount"
+        mount.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(8 << 20)
+        harness.sh("mkfs.ext4", "-q", image)
+        if subprocess.run(["mount", "-o", "loop", image, mount], check=False, capture_output=True).returncode != 0:
+            self.skipTest("no loop device may be mounted here")
+        try:
+            agent = self.start(["--standalone", "--nproc_per_node", "2", "--shutdown-timeout", "1", "sh", "-c",
+                                f"touch {self.dir}/up.$RANK; while ! [ -e {self.dir}/frozen ]; do sleep 0.01; done; "
+                                f"[ $RANK = 0 ] && exec sleep 600; echo $$ > {self.dir}/pid; exec touch {mount}/file"])
+            self.wait_for_files("up.0", "up.1")
+            harness.sh("fsfreeze", "-f", mount)
+            try:
+                (self.dir / "frozen").touch()
+                self.wait_for_files("pid")
+                pid = harness.wait_until("its pid", lambda: int((self.dir / "pid").read_text() or 0))
+                harness.wait_until("it is in state D", lambda: harness.stat(pid)[0] == "D")
+                agent.signal(signal.SIGTERM)
+                self.assertEqual(agent.code(60), 71)
+                self.assertRegex(agent.err, rf"process {pid} \(.*\) of rank 1 does not end on SIGKILL")
+            finally:
+                harness.sh("fsfreeze", "-u", mount)
+            harness.wait_for_end(pid)
+        finally:
+            harness.sh("umount", mount)
+
+
 class Terminal(Base):
     def test_ctrl_c_reaches_each_worker_once(self):
         agent = self.running(["--standalone", "--nproc_per_node", "3", "--shutdown-timeout", "300"], 3,
@@ -257,8 +385,8 @@ class LeftOver(Base):
                 self.assertEqual(agent.code(), 143)
                 self.assert_nothing_left()
 
-    def after_sigkill(self, victims):
-        for kind in HELPERS:
+    def after_sigkill(self, victims, kinds=HELPERS):
+        for kind in kinds:
             with self.subTest(helper=kind):
                 for path in self.dir.glob("up.*"):
                     path.unlink()
@@ -275,14 +403,47 @@ class LeftOver(Base):
     def test_after_sigkill_of_the_agent_proper(self):
         self.after_sigkill(lambda agent: [agent.inner()])
 
-    def test_after_sigkill_of_both_by_separate_signals(self):
+    def test_after_sigkill_of_the_inner_guardian(self):
+        self.after_sigkill(lambda agent: [agent.family()[1]])
+
+    def test_after_sigkill_of_any_two_by_separate_signals(self):
+        for first, second in ((0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
+            with self.subTest(first=first, second=second):
+                self.after_sigkill(lambda agent, a=first, b=second: [agent.family()[i] for i in (a, b)], kinds=("session", "bare"))
+
+    def test_after_sigkill_of_all_that_are_named_cxxrun(self):
+        """As `pkill -9 cxxrun` and `killall -9 cxxrun` do."""
+        self.after_sigkill(lambda agent: [p for p in harness.pids() if harness.comm(p) == "cxxrun"])
+
+    def test_after_sigkill_of_all_three_by_separate_signals(self):
         """The workers go. (Helpers in sessions of their own may stay: docs/adr/0002.)"""
         agent = self.running(["--standalone", "--nproc_per_node", "2"], 2, ["ignore:TERM"])
-        inner = agent.inner()
-        harness.kill(inner)
-        harness.kill(agent.pid)
+        for pid in agent.family():
+            harness.kill(pid)
         self.assertEqual(agent.code(), 137)
         self.assert_nothing_left()
+
+    def test_a_stopped_agent_does_not_outlive_its_guardian(self):
+        for stopped in ((2,), (1,), (1, 2)):
+            with self.subTest(stopped=stopped):
+                def stop_then_name_the_outer(agent, who=stopped):
+                    family = agent.family()
+                    for index in who:
+                        harness.kill(family[index], signal.SIGSTOP)
+                        harness.wait_until("it is stopped", lambda i=index: harness.stat(family[i])[0] == "T")
+                    return family[:1]
+                self.after_sigkill(stop_then_name_the_outer, kinds=("session",))
+
+    def test_a_stopped_guardian_does_not_keep_a_dead_agents_helpers(self):
+        agent = self.running(["--standalone", "--nproc_per_node", "2"], 2, [f"helper:deaf={self.dir}/h.{{rank}}"])
+        family = agent.family()
+        helpers = [int((self.dir / f"h.{rank}").read_text()) for rank in range(2)]
+        harness.kill(family[0], signal.SIGSTOP)
+        harness.kill(family[2])
+        for pid in helpers:
+            harness.wait_for_end(pid)
+        harness.kill(family[0], signal.SIGCONT)
+        self.assertEqual(agent.code(), 137)
 
     def test_after_sigkill_of_the_group(self):
         def group(agent):
@@ -301,8 +462,9 @@ class LeftOver(Base):
                 end = time.monotonic() + dice.random() * 0.05 * harness.SLOW
                 while time.monotonic() < end:
                     pass
-                inner = harness.children(agent.pid)
-                harness.kill(dice.choice([agent.pid, *inner]))
+                family = [agent.pid, *harness.children(agent.pid)]
+                family += harness.children(family[-1]) if len(family) > 1 else []
+                harness.kill(dice.choice(family[:3]))
                 self.assertEqual(agent.code(), 137)
                 self.assert_nothing_left()
 

@@ -38,6 +38,37 @@ class Usage(harness.Case):
         self.refused(["--standalone", perl], 126, "script.pl", "(?i)execut|permission|chmod")
         self.refused(["--standalone", "--no-python", perl], 126, "script.pl")
 
+    def test_missing_interpreter(self):
+        """What the kernel would only call "no such file"."""
+        script = self.dir / "x.sh"
+        for head, code, says in (("#!/no/such -x\n", 127, "its interpreter /no/such .first line. does not exist"),
+                                 ("#! /bin/sh\r\necho\r\n", 127, "carriage return.*#! /bin/sh\n.*Windows.*sed"),
+                                 ("#!/usr/bin/env sh\r\n", 127, "carriage return"),
+                                 ("#!/etc/passwd\n", 126, "its interpreter /etc/passwd .first line. cannot be executed"),
+                                 ("#!\n", 126, "names no interpreter")):
+            with self.subTest(head):
+                script.write_bytes(head.encode())
+                script.chmod(0o755)
+                self.refused(["--standalone", script], code, r"x\.sh: ", says)
+
+    def test_program_for_another_processor(self):
+        """Found out by exec itself: the rank is named, and what became of the others."""
+        program = self.dir / "alien"
+        header = bytearray(open("/bin/true", "rb").read())
+        header[18] = 0xff  # e_machine
+        program.write_bytes(header)
+        program.chmod(0o755)
+        agent = self.refused(["--standalone", "--nproc_per_node", "3", program], 126,
+                             r"rank 0 \(local rank 0 on node \S+\) could not be started: exec .*alien: Exec format error",
+                             r"ranks 1-2 here: not started", "exit code: 126", lines=4)
+        self.assertNotRegex(agent.err, "pid 0|still running")
+
+    def test_program_whose_loader_is_missing(self):
+        program = self.dir / "musl"
+        program.write_bytes(open("/bin/true", "rb").read().replace(b"/lib64/ld-linux-x86-64.so.2", b"/lib64/ld-nowhere-x86-64.so", 1))
+        program.chmod(0o755)
+        self.refused(["--standalone", program], 127, "its loader /lib64/ld-nowhere-x86-64.so does not exist here", lines=4)
+
     def test_no_program(self):
         self.refused([], 2, "(?i)program|script")
         self.refused(["--standalone"], 2, "(?i)program|script")

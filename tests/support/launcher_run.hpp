@@ -83,6 +83,7 @@ struct Run {
   std::vector<Ended> ended;
   std::optional<std::vector<Stuck>> gone;
   std::vector<std::string> notes;
+  int failed_local_rank = -1;
   std::unique_ptr<WorkerSet> set;
 
   Result<> start(std::vector<SpawnSpec> specs, SetOptions options = {}) {
@@ -90,7 +91,8 @@ struct Run {
     handlers.on_ended = [this](const Ended& worker) { ended.push_back(worker); };
     handlers.on_gone = [this](std::vector<Stuck> stuck) { gone = std::move(stuck); };
     handlers.on_note = [this](const std::string& text) { notes.push_back(text); };
-    auto started = WorkerSet::start(loop, std::move(specs), std::move(options), std::move(handlers));
+    auto started =
+        WorkerSet::start(loop, std::move(specs), std::move(options), std::move(handlers), &failed_local_rank);
     if (!started) return std::move(started).error();
     set = std::move(*started);
     return kOk;
