@@ -26,10 +26,10 @@ int owner_of(const Process& process, const std::vector<WorkerIdentity>& workers)
       index(std::find_if(workers.begin(), workers.end(),
                          [&](const WorkerIdentity& worker) { return worker.pid == process.session; }));
   if (by_session >= 0) return by_session;
-  const auto rank = environment_value(process.pid, "LOCAL_RANK");
+  const auto rank = environment_value(process.pid, "RANK");
   if (!rank) return -1;
   return index(std::find_if(workers.begin(), workers.end(), [&](const WorkerIdentity& worker) {
-    return std::to_string(worker.local_rank) == *rank;
+    return std::to_string(worker.rank) == *rank;
   }));
 }
 

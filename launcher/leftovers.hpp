@@ -15,11 +15,12 @@ namespace cxxrun::launcher {
 struct WorkerIdentity {
   pid_t pid = 0;  ///< also its session
   int local_rank = 0;
+  int rank = 0;  ///< RANK in its environment
   bool alive = false;
 };
 
-/// Index into `workers` of the one that started a process: by session, else by LOCAL_RANK in its environment;
-/// -1: unknown.
+/// Index into `workers` of the one that started a process: by session, else by RANK in its environment (a
+/// virtual LOCAL_RANK is 0 for all); -1: unknown.
 [[nodiscard]] int owner_of(const Process& process, const std::vector<WorkerIdentity>& workers);
 
 /// What workers left behind or still run: everything below the calling process, a child subreaper, but for

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sched.h>
-
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,10 +33,10 @@ struct SpawnSpec {
   int rank = 0;         ///< global, for messages
   std::string program;  ///< path for exec, no search
   std::vector<std::string> argv;
-  std::vector<std::string> env;   ///< complete, "NAME=value"
-  std::optional<cpu_set_t> cpus;  ///< unset: inherited
-  std::vector<FdMap> fds;         ///< extra descriptors
-  bool null_stdin = false;        ///< stdin from the null device instead of ours
+  std::vector<std::string> env;  ///< complete, "NAME=value"
+  std::vector<int> cpus;         ///< CPU numbers, 0 to kCpusMax - 1; empty: inherited
+  std::vector<FdMap> fds;        ///< extra descriptors
+  bool null_stdin = false;       ///< stdin from the null device instead of ours
   StreamPlan out;
   StreamPlan err;
 };

@@ -11,11 +11,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <system_error>
 
+#include "base/limits.hpp"
 #include "launcher/program.hpp"
 #include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
@@ -62,7 +64,8 @@ struct ChildPlan {
   char* const* argv = nullptr;
   char* const* env = nullptr;
   pid_t parent = 0;
-  const cpu_set_t* cpus = nullptr;
+  const unsigned long* cpus = nullptr;  ///< a bit for each; as many words as needed
+  std::size_t cpus_bytes = 0;
   const FdMap* fds = nullptr;
   std::size_t fds_count = 0;
   const rlimit* descriptor_limit = nullptr;  ///< to be restored
@@ -101,9 +104,8 @@ CXXRUN_CHILD_CODE int run_child(void* argument) {
     return fail(plan, Step::DeathSignal, errno);
   // The parent may have died before the line above: then nobody would ever send that signal.
   if (::syscall(SYS_getppid) != plan->parent) return fail(plan, Step::Parent, ESRCH);
-  if (plan->cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, sizeof(cpu_set_t), plan->cpus) < 0) {
+  if (plan->cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, plan->cpus_bytes, plan->cpus) < 0)
     return fail(plan, Step::Cpus, errno);
-  }
   for (std::size_t i = 0; i < plan->fds_count; ++i) {
     const FdMap& map = plan->fds[i];
     const long rc = map.from == map.to ? ::syscall(SYS_fcntl, map.to, F_SETFD, 0)
@@ -153,6 +155,19 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   out.reserve(strings.size() + 1);
   for (const std::string& text : strings) out.push_back(const_cast<char*>(text.c_str()));
   out.push_back(nullptr);
+  return out;
+}
+
+/// As sched_setaffinity(2) has it; a cpu_set_t ends at 1,024.
+std::vector<unsigned long> cpu_words(const std::vector<int>& cpus) {
+  constexpr std::size_t kWordBits = 8 * sizeof(unsigned long);
+  std::vector<unsigned long> out;
+  for (const int cpu : cpus) {
+    assert(cpu >= 0 && cpu < limits::kCpusMax);
+    const auto bit = static_cast<std::size_t>(cpu);
+    if (out.size() <= bit / kWordBits) out.resize(bit / kWordBits + 1);
+    out[bit / kWordBits] |= 1ul << (bit % kWordBits);
+  }
   return out;
 }
 
@@ -209,13 +224,15 @@ Result<Spawned> CloneSpawner::spawn(const SpawnSpec& spec, const StandardFds& st
   if (auto ready = descriptors.prepare(spec, standard); !ready) return std::move(ready).error();
   const auto argv = pointers(spec.argv);
   const auto env = pointers(spec.env);
+  const auto cpus = cpu_words(spec.cpus);
 
   ChildPlan plan;
   plan.program = spec.program.c_str();
   plan.argv = argv.data();
   plan.env = env.data();
   plan.parent = ::getpid();
-  plan.cpus = spec.cpus ? &*spec.cpus : nullptr;
+  plan.cpus = cpus.empty() ? nullptr : cpus.data();
+  plan.cpus_bytes = cpus.size() * sizeof cpus[0];
   plan.fds = descriptors.steps().data();
   plan.fds_count = descriptors.steps().size();
   if (const auto& limit = original_descriptor_limit()) plan.descriptor_limit = &*limit;

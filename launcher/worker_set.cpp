@@ -158,7 +158,8 @@ Result<> Set::start_one(const SpawnSpec& spec, const UniqueFd& null_device, bool
 std::vector<WorkerIdentity> Set::identities() const {
   std::vector<WorkerIdentity> out;
   out.reserve(workers_.size());
-  for (const auto& worker : workers_) out.push_back({worker->process.pid, worker->local_rank, worker->alive});
+  for (const auto& worker : workers_)
+    out.push_back({worker->process.pid, worker->local_rank, worker->rank, worker->alive});
   return out;
 }
 

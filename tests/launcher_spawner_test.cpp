@@ -11,6 +11,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "base/limits.hpp"
 #include "launcher/resources.hpp"
 #include "launcher/signals.hpp"
 #include "launcher/spawner.hpp"
@@ -99,13 +100,11 @@ TEST_CASE("spawner: a session of its own, the parent's death, CPUs", "[launcher]
                          "; grep Cpus_allowed_list /proc/self/status > " + dir.file("cpus"));
   cpu_set_t ours;
   REQUIRE(::sched_getaffinity(0, sizeof ours, &ours) == 0);
-  std::size_t last = 0;
-  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &ours)) last = cpu;
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<std::size_t>(cpu), &ours)) last = cpu;
   }
-  spec.cpus.emplace();
-  CPU_ZERO(&*spec.cpus);
-  CPU_SET(last, &*spec.cpus);
+  spec.cpus = {last};
   CHECK(spawn_and_wait(spec) == 0);
   CHECK(read_pid(dir.file("sid")) == read_pid(dir.file("pid")));
   CHECK(read_text(dir.file("cpus")) == "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
@@ -173,8 +172,7 @@ TEST_CASE("spawner: what cannot start says why and leaves no process", "[launche
     CHECK(got.error().code == std::errc::bad_file_descriptor);
 
     SpawnSpec no_cpu = shell("");
-    no_cpu.cpus.emplace();
-    CPU_ZERO(&*no_cpu.cpus);
+    no_cpu.cpus = {limits::kCpusMax - 1};
     got = spawner.spawn(no_cpu, {});
     REQUIRE_FALSE(got.ok());
     CHECK(got.error().message == "CPU set: Invalid argument");

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "launcher/leftovers.hpp"
+#include "launcher/spawner.hpp"
 #include "support/launcher_run.hpp"
 
 namespace cxxrun::launcher::test {
@@ -184,6 +186,25 @@ TEST_CASE("worker set: a daemon of a living worker is left alone until that work
   std::ofstream(dir.file("saved")) << "x";
   REQUIRE(run.until_gone());
   CHECK(exists(dir.file("told")));
+}
+
+TEST_CASE("worker set: whose a process is: by its session, else by RANK, as LOCAL_RANK can be 0 for all",
+          "[launcher]") {
+  TempDir dir;
+  SpawnSpec spec = shell("touch " + dir.file("up") + "; exec sleep 1000", 3);
+  spec.env.emplace_back("LOCAL_RANK=0");
+  CloneSpawner spawner;
+  const auto spawned = spawner.spawn(spec, {});
+  REQUIRE(spawned.ok());
+  const auto patience = EventLoop::now() + kPatience;
+  while (!exists(dir.file("up")) && EventLoop::now() < patience) ::usleep(1000);
+  const auto process = read_process(spawned->pid);
+  REQUIRE(process);
+  CHECK(owner_of(*process, {{1, 0, 2, true}, {2, 1, 3, true}}) == 1);
+  CHECK(owner_of(*process, {{1, 0, 3, true}, {spawned->pid, 1, 4, true}}) == 1);
+  CHECK(owner_of(*process, {{1, 0, 0, true}}) == -1);
+  ::kill(spawned->pid, SIGKILL);
+  ::waitpid(spawned->pid, nullptr, 0);
 }
 
 TEST_CASE("worker set: destruction leaves nothing", "[launcher]") {

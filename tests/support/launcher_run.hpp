@@ -65,7 +65,7 @@ inline std::set<std::string> open_descriptors(const std::string& of = "self") {
   return found;
 }
 
-/// A worker that is `sh -c script`, with our environment and its LOCAL_RANK.
+/// A worker that is `sh -c script`, with our environment and its RANK.
 inline SpawnSpec shell(const std::string& script, int local_rank = 0) {
   SpawnSpec spec;
   spec.local_rank = local_rank;
@@ -73,7 +73,7 @@ inline SpawnSpec shell(const std::string& script, int local_rank = 0) {
   spec.program = "/bin/sh";
   spec.argv = {"sh", "-c", script};
   for (char** entry = environ; *entry != nullptr; ++entry) spec.env.emplace_back(*entry);
-  spec.env.push_back("LOCAL_RANK=" + std::to_string(local_rank));
+  spec.env.push_back("RANK=" + std::to_string(local_rank));
   return spec;
 }
 
