@@ -4,6 +4,7 @@
 
 #include "base/time.hpp"
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/coordinator_decider.hpp"
 #include "rendezvous/placement.hpp"
 
 namespace cxxrun::rendezvous {
@@ -56,6 +57,20 @@ std::string gathering(const CoordinatorConfig& config, const CoordinatorState& s
 }
 
 }  // namespace
+
+std::string name_of(const CoordinatorMember& m) {
+  std::string out = m.hello.host_name.empty() ? "a node" : m.hello.host_name;
+  if (!m.link.member_address.empty()) out += " (" + m.link.member_address + ")";
+  return out;
+}
+
+std::string failure_text(const Failure& f) {
+  std::string out = f.rank >= 0 ? "rank " + std::to_string(f.rank) : "node";
+  if (!f.host.empty()) out += " on " + f.host;
+  out += " failed: " + text(f.status);
+  if (!f.message.empty()) out += ": " + f.message;
+  return out;
+}
 
 std::string sentence(const CoordinatorConfig& config, const CoordinatorState& state, Time now) {
   const auto in_round = [](const CoordinatorMember& m) { return m.in_round; };

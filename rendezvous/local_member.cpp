@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/local_member.hpp"
 
-#include <deque>
 #include <utility>
 
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/delivery.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -14,7 +14,7 @@ constexpr MemberId kSelf = 1;
 class LocalMember final : public Member {
  public:
   LocalMember(EventLoop& loop, const Config& config, std::function<void(MemberEvent)> on_event)
-      : loop_(loop), config_(coordinator_config(config)), on_event_(std::move(on_event)) {
+      : loop_(loop), config_(coordinator_config(config)), delivery_(loop, std::move(on_event)) {
     hello_.run_id = config_.run_id;
     hello_.incarnation = "local";
     hello_.host_name = config.host_name;
@@ -41,8 +41,7 @@ class LocalMember final : public Member {
 
   void leave(Leaving why, std::string_view sentence, Duration, std::function<void()> then) override {
     if (joined_) take(event::Left{kSelf, wire::Leave{why, std::string(sentence)}});
-    after_goodbye_ = std::move(then);
-    if (!delivery_) delivery_ = loop_.after(Duration::zero(), [this] { deliver(); });
+    delivery_.then(std::move(then));
   }
 
  private:
@@ -54,42 +53,23 @@ class LocalMember final : public Member {
     }
     wake_ = next.wake_at == Time::max() ? EventLoop::Timer{}
                                         : loop_.at(next.wake_at, [this] { take(event::Tick{}); });
-    if (!waiting_.empty() && !delivery_) delivery_ = loop_.after(Duration::zero(), [this] { deliver(); });
   }
 
   void receive(wire::Message message) {
-    if (auto* m = std::get_if<wire::Start>(&message))
-      waiting_.push_back(Started{m->world, std::move(m->admit)});
-    if (auto* m = std::get_if<wire::Stop>(&message))
-      waiting_.push_back(Stopped{m->round, m->reason, m->cause});
-    if (auto* m = std::get_if<wire::Notice>(&message)) waiting_.push_back(Waiting{std::move(m->sentence)});
+    if (auto* m = std::get_if<wire::Start>(&message)) delivery_.add(Started{m->world, std::move(m->admit)});
+    if (auto* m = std::get_if<wire::Stop>(&message)) delivery_.add(Stopped{m->round, m->reason, m->cause});
+    if (auto* m = std::get_if<wire::Notice>(&message)) delivery_.add(Waiting{std::move(m->sentence)});
     if (auto* m = std::get_if<wire::Close>(&message)) {
-      waiting_.push_back(Closed{m->outcome, m->exit_code, m->reason, m->root_cause});
+      delivery_.add(Closed{m->outcome, m->exit_code, m->reason, m->root_cause});
     }
-  }
-
-  /// The handler may destroy this object, so it is the last thing that a turn does.
-  void deliver() {
-    if (waiting_.empty()) {
-      if (after_goodbye_) std::exchange(after_goodbye_, nullptr)();
-      return;
-    }
-    MemberEvent event = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (!waiting_.empty() || after_goodbye_) delivery_ = loop_.after(Duration::zero(), [this] { deliver(); });
-    const auto handler = on_event_;
-    handler(std::move(event));
   }
 
   EventLoop& loop_;
   CoordinatorConfig config_;
-  std::function<void(MemberEvent)> on_event_;
+  Delivery delivery_;
   wire::Hello hello_;
   CoordinatorState state_;
   bool joined_ = false;
-  std::deque<MemberEvent> waiting_;
-  std::function<void()> after_goodbye_;
-  EventLoop::Timer delivery_;
   EventLoop::Timer wake_;
 };
 

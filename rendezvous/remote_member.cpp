@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/remote_member.hpp"
 
-#include <deque>
 #include <utility>
 
+#include "rendezvous/delivery.hpp"
 #include "rendezvous/finder.hpp"
 #include "rendezvous/member_core.hpp"
 #include "rendezvous/secret.hpp"
@@ -39,7 +39,7 @@ class RemoteMember final : public Member {
  public:
   RemoteMember(EventLoop& loop, Config config, std::function<void(MemberEvent)> on_event)
       : loop_(loop),
-        on_event_(std::move(on_event)),
+        delivery_(loop, std::move(on_event)),
         core_(member_config(config)),
         static_(config.backend == BackendKind::Static) {
     Finder::Handlers handlers;
@@ -86,8 +86,7 @@ class RemoteMember final : public Member {
   }
   void perform(member_action::Deliver a) { enqueue(std::move(a.event)); }
   void perform(member_action::Left) {
-    left_ = true;
-    schedule();
+    if (after_goodbye_) delivery_.then(std::exchange(after_goodbye_, nullptr));
   }
 
   void found_it(Finder::Found found) {
@@ -120,39 +119,18 @@ class RemoteMember final : public Member {
     if (const auto* started = std::get_if<Started>(&event)) {
       serves_store_ = started->world.group_rank == 0 && started->world.agent_store;
     }
-    waiting_.push_back(std::move(event));
-    schedule();
-  }
-
-  void schedule() {
-    if (!delivery_) delivery_ = loop_.after(Duration::zero(), [this] { deliver(); });
-  }
-
-  /// The handler may destroy this object, so it is the last thing that a turn does.
-  void deliver() {
-    if (waiting_.empty()) {
-      if (left_ && after_goodbye_) std::exchange(after_goodbye_, nullptr)();
-      return;
-    }
-    MemberEvent event = std::move(waiting_.front());
-    waiting_.pop_front();
-    if (!waiting_.empty() || left_) schedule();
-    const auto handler = on_event_;
-    handler(std::move(event));
+    delivery_.add(std::move(event));
   }
 
   EventLoop& loop_;
-  std::function<void(MemberEvent)> on_event_;
+  Delivery delivery_;
   MemberConfig core_;
   bool static_;
   MemberState state_;
   std::unique_ptr<Finder> finder_;
   bool answered_ = true;  ///< the other side of this connection said something that we understand
   bool serves_store_ = false;
-  bool left_ = false;
-  std::deque<MemberEvent> waiting_;
   std::function<void()> after_goodbye_;
-  EventLoop::Timer delivery_;
   EventLoop::Timer wake_;
 };
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/coordinator.hpp"
+
+/// The coordinator's rules, for the files coordinator*.cpp only: one object lives for one call of step().
+///   coordinator.cpp            what holds after every event
+///   coordinator_admission.cpp  who may join, who comes back
+///   coordinator_members.cpp    what members say, and how they go
+///   coordinator_rounds.cpp     a round's start, its stop, and the end
+///   coordinator_notices.cpp    what the members are told while they wait
+namespace cxxrun::rendezvous {
+
+inline constexpr Duration kFirstNotice = 200ms;   ///< a job that starts at once should say nothing
+inline constexpr Duration kNoticeGapFirst = 15s;  ///< then doubling: at most 10 lines in the first minute
+
+/// One call of step(): the state, the time and the actions so far.
+class CoordinatorDecider {
+ public:
+  CoordinatorDecider(const CoordinatorConfig& config, CoordinatorState state, Time now)
+      : config_(config), s_(std::move(state)), now_(now) {}
+
+  void on(const event::Joined& e);
+  void on(const event::Ready& e);
+  void on(const event::Failed& e);
+  void on(const event::Done& e);
+  void on(const event::Left& e);
+  void on(const event::Cut& e);
+  void on(const event::Silent& e);
+  void on(const event::FencePart& e);
+  void on(const event::Suspended& e);
+  void on(const event::Tick&) {}
+
+  CoordinatorStep finish();
+
+ private:
+  CoordinatorMember* find(MemberId id) {
+    const auto it = s_.members.find(id);
+    return it == s_.members.end() ? nullptr : &it->second;
+  }
+  void send(MemberId to, wire::Message message) { actions_.push_back(action::Send{to, std::move(message)}); }
+  void note(std::string sentence) { actions_.push_back(action::Note{std::move(sentence)}); }
+  std::vector<MemberId> told_order() const;
+
+  std::optional<wire::Refused> objection(const event::Joined& e) const;
+  std::optional<wire::Refused> rank_objection(const event::Joined& e);
+  bool reattach(const event::Joined& e);
+  void replace_lost_twin(const wire::Hello& hello, const Link& link);
+  void learn(const wire::Hello& hello);
+
+  void lose(MemberId id, std::string how, bool silent);
+  void depart(MemberId id, const std::string& sentence);
+  void check_done();
+  [[nodiscard]] Duration rejoin_limit() const;
+  void begin_gathering(bool first);
+  void stop_round(std::string reason, const std::optional<Failure>& cause);
+  void end_stopping_if_all_stopped();
+  std::optional<Failure> root_cause() const;
+  bool old_round_accounted_for() const;
+  void start_if_possible();
+  void let_newcomer_in();
+  void start(const std::vector<MemberId>& ranked);
+  void close(Outcome outcome, int exit_code, std::string reason, std::optional<Failure> root);
+  wire::Close close_for(const CoordinatorMember& m) const;
+  void settle();
+  void tell_spares();
+  void tell_waiting();
+  int live_in_round() const;
+  Time next_wake() const;
+
+  const CoordinatorConfig& config_;
+  CoordinatorState s_;
+  Time now_;
+  std::vector<CoordinatorAction> actions_;
+};
+
+/// "hb (10.77.0.2)".
+[[nodiscard]] std::string name_of(const CoordinatorMember& m);
+
+/// "rank 1 on hb failed: exit code 7: MESSAGE".
+[[nodiscard]] std::string failure_text(const Failure& f);
+
+}  // namespace cxxrun::rendezvous
