@@ -117,22 +117,6 @@ TEST_CASE("every element of a queue goes to one of those who wait") {
   CHECK(std::set<std::string>(got.begin(), got.end()) == std::set<std::string>{"a", "b", "c", "d"});
 }
 
-TEST_CASE("B20: a counter under load; a barrier of all") {
-  ServedStore store;
-  std::vector<std::thread> workers;
-  std::atomic<int> right = 0;
-  for (int i = 0; i < 16; ++i) {
-    workers.emplace_back([&] {
-      auto client = Client::connect("localhost", store.port());
-      if (!client) return;
-      for (int n = 0; n < 500; ++n) (void)client->add("counter", 1);
-      if (client->barrier("all", 16, kPatience) && *client->get("counter") == "8000") ++right;
-    });
-  }
-  for (auto& worker : workers) worker.join();
-  CHECK(right == 16);
-}
-
 TEST_CASE("E3: a client waits for a store that does not listen yet") {
   EventLoop loop;
   std::uint16_t port = 0;
