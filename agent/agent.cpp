@@ -20,6 +20,7 @@
 #include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "launcher/console.hpp"
 #include "launcher/guardian.hpp"
 #include "launcher/process_tree.hpp"
@@ -77,7 +78,7 @@ class Agent {
 
   void say(const std::string& line) {
     auto& console = consoles_->get(STDERR_FILENO);
-    console.buffer() += "cxxrun: " + line + "\n";
+    console.buffer() += "cxxrun: " + cleaned(line) + "\n";
     console.flush();
   }
 
@@ -162,6 +163,7 @@ class Agent {
     closed_ = std::move(closed);
     handle(JobClosed{closed_->exit_code});
   }
+  void on(rendezvous::Fenced&) {}  // nobody here asks for one yet
   void on(rendezvous::StoreClient& client) {
     if (port_) port_->adopt(std::move(client.socket), std::move(client.first));
   }
@@ -322,12 +324,16 @@ class Agent {
   }
   void perform(const Suspend&) {
     if (workers_) workers_->suspend();
-    // The agent of a job of several nodes goes on, or the others would take its silence for a loss.
+    member_->suspended(true);
+    // The agent of a job of several nodes stays awake (docs/adr/0007): a stop from elsewhere reaches its
+    // workers.
     if (config_.rendezvous.backend == rendezvous::BackendKind::Local) ::raise(SIGSTOP);
   }
   void perform(const Resume&) {
     if (workers_) workers_->resume();
+    member_->suspended(false);
   }
+  void perform(const AnnounceLeaving&) { member_->announce_leaving(signal_name(state_.stop_signal)); }
   void perform(const SayGoodbye& order) {
     const auto [why, sentence] = goodbye_text(order.why);
     member_->leave(why, sentence, kGoodbyeTimeout, [this] { handle(Left{}); });

@@ -103,6 +103,7 @@ class Rules {
   void leave_politely(int signo) {
     if (s().stop_signal != 0) return;
     s().stop_signal = signo;
+    if (has_processes() || s().phase == Phase::Stopping) act(AnnounceLeaving{});
     if (has_processes()) {
       stop_workers(signo);
     } else if (s().phase != Phase::Stopping) {

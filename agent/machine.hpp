@@ -73,6 +73,10 @@ struct Suspend {
 struct Resume {
   bool operator==(const Resume&) const = default;
 };
+/// The other nodes need not wait for our workers' grace: they hear now that this node will leave.
+struct AnnounceLeaving {
+  bool operator==(const AnnounceLeaving&) const = default;
+};
 enum class Goodbye { Polite, StopJob, BrokenHost };
 struct SayGoodbye {
   Goodbye why = Goodbye::Polite;
@@ -85,7 +89,7 @@ struct Finish {
   bool operator==(const Finish&) const = default;
 };
 using Action = std::variant<SayReady, StartWorkers, ReportFailure, SayDone, StopWorkers, EndGrace,
-                            ForwardSignal, Suspend, Resume, SayGoodbye, Finish>;
+                            ForwardSignal, Suspend, Resume, AnnounceLeaving, SayGoodbye, Finish>;
 
 struct State {
   Phase phase = Phase::Joining;

@@ -21,6 +21,9 @@ inline constexpr std::size_t kHelloBytesMax = 64u << 10;  ///< frames before a h
 inline constexpr std::size_t kSendQueueBytesMax = 8u
                                                   << 20;  ///< waiting for one slow peer, then it is cut off
 inline constexpr std::size_t kFenceBlobBytesMax = 64u << 10;  ///< one rank's part of a fence
+inline constexpr std::size_t kFenceBytesMax =
+    3u << 20;  ///< all parts of one fence, and all unfinished ones of a round
+inline constexpr std::size_t kFenceNameBytesMax = 256;
 inline constexpr std::size_t kRunIdBytesMax = 256;
 inline constexpr auto kHelloTimeout = 5s;                         ///< from accept to a complete hello
 inline constexpr std::size_t kHandshakingConnectionsMax = 1'024;  ///< connections that said no hello yet

@@ -27,7 +27,7 @@ set(users_gloo "^worker/gloo[a-z_]*\\.(hpp|cpp)$|^smoke/gloo[a-z_]*\\.cpp$")
 set(forbidden "^(boost|asio|spdlog|fmt|absl|folly)/|^asio\\.hpp$")
 
 # Pure files decide and do nothing: no system call, clock, environment or dice; those come in as parameters.
-set(pure "^(base/(result|world|limits|failure)|store/(core|wire)|worker_env/[a-z_]+|rendezvous/(config|coordinator|coordinator_(decider|admission|members|rounds|notices|sentence)|member_core|message[a-z_]*|placement)|agent/(machine|failure_report|config)|cli/(plan|exit_code))\\.(hpp|cpp)$")
+set(pure "^(base/(result|world|limits|failure)|store/(core|wire)|worker_env/[a-z_]+|rendezvous/(config|coordinator|coordinator_(decider|admission|fences|members|rounds|notices|sentence)|member_core|message[a-z_]*|naming|placement)|agent/(machine|failure_report|config)|cli/(plan|exit_code))\\.(hpp|cpp)$")
 set(impure "^(sys/|net/if|netinet/|arpa/|linux/)|^(unistd|fcntl|poll|netdb|dirent|pthread|signal|spawn|termios|ifaddrs|time)\\.h$|^(fstream|iostream|thread|mutex|atomic|random|filesystem|ctime|future|condition_variable)$|^base/event_loop\\.hpp$")
 set(pure_exceptions "^worker_env/topology\\.(hpp|cpp)$")
 

@@ -5,11 +5,23 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace cxxrun::net {
 namespace {
 constexpr std::size_t kReadBytes = 32u << 10;
 constexpr int kReadsPerTurnMax = 8;  // one busy peer must not starve the others
+
+/// ", HTTP?", from the first bytes of a peer that is none of us; empty: cannot tell.
+std::string looks_like(std::string_view bytes) {
+  static constexpr std::pair<std::string_view, std::string_view> kProtocols[] = {
+      {"HTTP/", "HTTP"},         {"<", "HTTP"},  {"SSH-", "SSH"}, {"220", "mail or FTP"}, {"\x15\x03", "TLS"},
+      {"-ERR", "redis or POP3"}, {"RFB ", "VNC"}};
+  for (const auto& [first, name] : kProtocols) {
+    if (bytes.starts_with(first)) return ", " + std::string(name) + "?";
+  }
+  return {};
+}
 }  // namespace
 
 Connection::Connection(EventLoop& loop, UniqueFd socket, std::size_t frame_bytes_max, Handlers handlers)
@@ -61,7 +73,7 @@ void Connection::read_some() {
 void Connection::take(std::string_view bytes, const bool& gone) {
   while (!magic_.empty() && !bytes.empty()) {
     if (bytes.front() != magic_.front())
-      return end(EndKind::BadFrame, "other first bytes than a rendezvous has");
+      return end(EndKind::BadFrame, "other first bytes than a rendezvous has" + looks_like(bytes));
     magic_.erase(0, 1);
     bytes.remove_prefix(1);
   }

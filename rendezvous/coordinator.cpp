@@ -25,6 +25,7 @@ Time CoordinatorDecider::next_wake() const {
   if (s_.phase == Phase::Closed) return Time::max();
   Time wake = Time::max();
   for (const auto& [id, m] : s_.members) wake = std::min(wake, m.lost_at);
+  if (s_.phase == Phase::Stopping && s_.notice_at > now_) wake = std::min(wake, s_.notice_at);
   if (s_.phase == Phase::Gathering) {
     const Time decide_at = s_.last_call_until != Time::max() ? s_.last_call_until : s_.gather_deadline;
     // A decision that is due and not taken waits for an event.

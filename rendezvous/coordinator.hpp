@@ -66,6 +66,10 @@ struct Left {
   MemberId id = 0;
   wire::Leave leave;
 };
+struct GoingAway {
+  MemberId id = 0;
+  wire::GoingAway going;
+};
 struct Cut {
   MemberId id = 0;
 };  ///< FIN or RST without a goodbye
@@ -84,8 +88,8 @@ struct Tick {};
 }  // namespace event
 
 using CoordinatorEvent =
-    std::variant<event::Joined, event::Ready, event::Failed, event::Done, event::Left, event::Cut,
-                 event::Silent, event::FencePart, event::Suspended, event::Tick>;
+    std::variant<event::Joined, event::Ready, event::Failed, event::Done, event::Left, event::GoingAway,
+                 event::Cut, event::Silent, event::FencePart, event::Suspended, event::Tick>;
 
 namespace action {
 struct Send {
@@ -99,9 +103,13 @@ struct Rename {
   MemberId connection = 0;
   MemberId id = 0;
 };  ///< this connection belongs to a member known before
+/// A decision, for the log. `told`: the members hear it in other words, so their consoles have it already.
+/// `stranger`: somebody outside the job can cause it as often as he likes.
 struct Note {
   std::string sentence;
-};  ///< a decision, for the log
+  bool told = false;
+  bool stranger = false;
+};
 }  // namespace action
 
 using CoordinatorAction = std::variant<action::Send, action::Drop, action::Rename, action::Note>;
@@ -115,9 +123,11 @@ struct CoordinatorMember {
   bool connected = true;
   bool ready = false;
   bool suspended = false;
-  bool in_round = false;    ///< of the current or last round
-  bool told_spare = false;  ///< knows that the round goes on without it
-  bool done = false;        ///< all its workers of this round exited 0
+  bool in_round = false;           ///< of the current or last round
+  bool told_spare = false;         ///< knows that the round goes on without it
+  bool ever_ran = false;           ///< was in a round of this coordinator
+  Time going_since = Time::max();  ///< said that it stops its workers and leaves
+  bool done = false;               ///< all its workers of this round exited 0
   std::uint16_t store_port = 0;
   int group_rank = -1;         ///< of the last round it was in; kept while it stays
   Time lost_at = Time::max();  ///< not connected: from here on it is lost
@@ -135,6 +145,15 @@ struct Departure {
   MemberId id = 0;
   std::string sentence;
   Time seen;
+  Time announced = Time::max();  ///< said before that it would go: what fails there after that is no cause
+};
+
+/// A fence of the running round.
+struct FenceState {
+  std::uint64_t number = 0;          ///< in order of their first parts
+  std::map<int, std::string> parts;  ///< by group rank
+  bool complete = false;             ///< kept, for a member whose connection was lost meanwhile
+  std::string error;                 ///< not empty: too large
 };
 
 struct CoordinatorState {
@@ -142,6 +161,7 @@ struct CoordinatorState {
   std::int64_t epoch = 1;
   std::int64_t round = -1;  ///< last started by us, or heard of
   bool any_round = false;   ///< we started one
+  int round_size = 0;       ///< nodes of the round that we started last
   int restarts = 0;         ///< spent by failures
   std::map<MemberId, CoordinatorMember> members;
 
@@ -160,7 +180,10 @@ struct CoordinatorState {
 
   std::optional<wire::Close> close;  ///< Closed
 
-  std::map<std::string, std::map<int, std::string>> fences;  ///< of this round: name, group rank, blob
+  std::map<std::string, FenceState> fences;  ///< of this round, by name
+  std::uint64_t fence_serial = 0;
+
+  bool abandoned = false;  ///< our host leaves, and we with it: no round starts any more
 
   std::uint64_t notice_key = 0;  ///< what the members were told last
   Time notice_at = Time::max();  ///< next time to tell

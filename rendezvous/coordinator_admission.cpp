@@ -12,50 +12,71 @@ namespace {
 constexpr int kRefused = 69;
 constexpr int kUsage = 2;
 
+/// Who asks to join, by its own name: "hb (10.77.0.2)".
+std::string newcomer(const event::Joined& e) {
+  const std::string name = e.hello.host_name.empty() ? "a node" : e.hello.host_name;
+  return name + (e.link.member_address.empty() ? "" : " (" + e.link.member_address + ")");
+}
+
 }  // namespace
+
+/// The host of the job, for sentences.
+std::string CoordinatorDecider::job_name() const {
+  for (const auto& [id, m] : s_.members) {
+    if (m.link.host) return name_of(m);
+  }
+  return "this endpoint";
+}
+
+/// All nodes agree on sizes and budget. Both sides are named, with what their users wrote.
+std::optional<wire::Refused> CoordinatorDecider::disagreement(const event::Joined& e) const {
+  const wire::Hello& h = e.hello;
+  const auto refuse = [&](const std::string& option, const std::string& theirs, const std::string& ours) {
+    return wire::Refused{kRefused, false,
+                         option + " differs: " + newcomer(e) + " has " + theirs + ", the job at " +
+                             job_name() + " has " + ours + "; start all nodes with the same options"};
+  };
+  const auto sizes = [](int min, int max) {
+    return min == max ? std::to_string(max) : std::to_string(min) + ":" + std::to_string(max);
+  };
+  const auto store = [](bool agent) { return agent ? "agent" : "none"; };
+  if (h.exact_rank != config_.exact_ranks)
+    return refuse("--rdzv-backend", h.exact_rank ? "static" : "c10d",
+                  config_.exact_ranks ? "static" : "c10d");
+  if (h.nnodes_min != config_.nnodes_min || h.nnodes_max != config_.nnodes_max)
+    return refuse("--nnodes", sizes(h.nnodes_min, h.nnodes_max),
+                  sizes(config_.nnodes_min, config_.nnodes_max));
+  if (h.max_restarts != config_.max_restarts)
+    return refuse("--max-restarts", std::to_string(h.max_restarts), std::to_string(config_.max_restarts));
+  if (h.agent_store != config_.agent_store)
+    return refuse("--worker-store", store(h.agent_store), store(config_.agent_store));
+  return std::nullopt;
+}
 
 std::optional<wire::Refused> CoordinatorDecider::objection(const event::Joined& e) const {
   const wire::Hello& h = e.hello;
-  const auto refuse = [](int code, std::string sentence) {
-    return wire::Refused{code, false, std::move(sentence)};
-  };
-  const auto differ = [&](const char* what, const std::string& ours, const std::string& theirs) {
-    return refuse(kRefused, std::string(what) + " differs: this node has " + theirs + ", the job has " +
-                                ours + "; start all nodes with the same options");
-  };
-  const auto sizes = [](int min, int max) { return std::to_string(min) + ":" + std::to_string(max); };
   if (h.version_major != wire::kVersionMajor) {
-    return refuse(kRefused, "wrong version: this node speaks rendezvous protocol " +
-                                std::to_string(h.version_major) + ", the job " +
-                                std::to_string(wire::kVersionMajor));
+    return wire::Refused{kRefused, false,
+                         "wrong version: " + newcomer(e) + " speaks rendezvous protocol " +
+                             std::to_string(h.version_major) + ", the job at " + job_name() + " " +
+                             std::to_string(wire::kVersionMajor)};
   }
   if (h.run_id != config_.run_id && s_.phase == Phase::Closed) {
     return wire::Refused{kRefused, true,
                          "the port is still held by job '" + config_.run_id + "', which has ended"};
   }
   if (h.run_id != config_.run_id) {
-    return refuse(kRefused, "wrong run id: this node has '" + h.run_id + "', the job at this endpoint has '" +
-                                config_.run_id + "' (--rdzv-id)");
+    return wire::Refused{kRefused, false,
+                         "wrong run id: " + newcomer(e) + " has '" + h.run_id + "', the job at " +
+                             job_name() + " has '" + config_.run_id + "' (--rdzv-id)"};
   }
-  if (h.exact_rank != config_.exact_ranks) {
-    return differ("--rdzv-backend", config_.exact_ranks ? "static" : "c10d",
-                  h.exact_rank ? "static" : "c10d");
-  }
-  if (h.nnodes_min != config_.nnodes_min || h.nnodes_max != config_.nnodes_max) {
-    return differ("--nnodes", sizes(config_.nnodes_min, config_.nnodes_max),
-                  sizes(h.nnodes_min, h.nnodes_max));
-  }
-  if (h.max_restarts != config_.max_restarts) {
-    return differ("--max-restarts", std::to_string(config_.max_restarts), std::to_string(h.max_restarts));
-  }
-  if (h.agent_store != config_.agent_store) {
-    return differ("--worker-store", config_.agent_store ? "agent" : "none", h.agent_store ? "agent" : "none");
-  }
+  if (auto differs = disagreement(e)) return differs;
   if (h.local_world_size < 1 || h.local_world_size > limits::kWorkersPerNodeMax) {
-    return refuse(kUsage, "--nproc-per-node " + std::to_string(h.local_world_size) + " is out of range");
+    return wire::Refused{kUsage, false,
+                         "--nproc-per-node " + std::to_string(h.local_world_size) + " is out of range"};
   }
   if (s_.members.size() >= static_cast<std::size_t>(limits::kNodesMax))
-    return refuse(kRefused, "too many nodes");
+    return wire::Refused{kRefused, false, "too many nodes"};
   return std::nullopt;
 }
 
@@ -137,7 +158,7 @@ void CoordinatorDecider::on(const event::Joined& e) {
   auto refused = objection(e);
   if (!refused && s_.phase != Phase::Closed) refused = rank_objection(e);
   if (refused) {
-    note("refused " + e.hello.host_name + " (" + e.link.member_address + "): " + refused->sentence);
+    actions_.push_back(action::Note{"refused " + newcomer(e) + ": " + refused->sentence, false, true});
     send(e.id, std::move(*refused));
     actions_.push_back(action::Drop{e.id});
     return;

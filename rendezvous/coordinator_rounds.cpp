@@ -46,11 +46,14 @@ void CoordinatorDecider::stop_round(std::string reason, const std::optional<Fail
   s_.stop_by_failure = cause.has_value();
   s_.stop_reason = std::move(reason);
   s_.stop_cause = cause;
-  note("round " + std::to_string(s_.round) + " stops: " + s_.stop_reason);
+  s_.notice_gap = kNoticeGapFirst;
+  s_.notice_at = now_ + kStoppingNotice;
+  note_told("round " + std::to_string(s_.round) + " stops: " + s_.stop_reason);
   for (const MemberId id : told_order()) {
     CoordinatorMember& m = *find(id);
     if (!m.in_round) continue;
     m.ready = false;  // also one that never started it: it answers the stop at once
+    if (m.going_since != Time::max()) continue;  // it stops already
     send(id, wire::Stop{s_.epoch, s_.round, s_.stop_reason, cause});
   }
 }
@@ -62,8 +65,9 @@ std::optional<Failure> CoordinatorDecider::root_cause() const {
   const Report* first = nullptr;
   for (const Report& r : s_.reports) {
     const bool own_record = r.failure.own_exception || r.failure.outside_signal;
-    const bool of_departed = std::any_of(s_.departures.begin(), s_.departures.end(),
-                                         [&](const Departure& d) { return d.id == r.from; });
+    const bool of_departed = std::any_of(s_.departures.begin(), s_.departures.end(), [&](const Departure& d) {
+      return d.id == r.from && r.happened < d.announced;
+    });
     const bool departure_first = departed && !s_.stop_by_failure && r.happened >= s_.stop_since;
     if (departed && !of_departed && !own_record) continue;  // its peers fail because it is gone
     if (departure_first && !of_departed) continue;
@@ -119,7 +123,7 @@ bool CoordinatorDecider::old_round_accounted_for() const {
 }
 
 void CoordinatorDecider::start_if_possible() {
-  if (s_.phase != Phase::Gathering) return;
+  if (s_.phase != Phase::Gathering || s_.abandoned) return;
   if (old_round_accounted_for()) s_.fence_until = Time::min();
   if (now_ < s_.fence_until) return;
   // One that is here and not ready still stops workers of an earlier round: no new world beside it.
@@ -166,6 +170,7 @@ void CoordinatorDecider::start(const std::vector<MemberId>& ranked) {
   s_.phase = Phase::Running;
   ++s_.round;
   s_.any_round = true;
+  s_.round_size = static_cast<int>(ranked.size());
   s_.gather_deadline = s_.last_call_until = Time::max();
   s_.reports.clear();
   s_.departures.clear();
@@ -180,13 +185,13 @@ void CoordinatorDecider::start(const std::vector<MemberId>& ranked) {
   const auto all = worlds(config_, s_, ranked);
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     CoordinatorMember& m = *find(ranked[i]);
-    m.in_round = true;
+    m.in_round = m.ever_ran = true;
     m.ready = m.told_spare = false;
     m.group_rank = static_cast<int>(i);
     send(ranked[i],
          wire::Start{s_.epoch, all[i], i == 0 ? admitted(s_, ranked) : std::vector<std::string>{}});
   }
-  note("round " + std::to_string(s_.round) + " starts with " + std::to_string(ranked.size()) + " nodes");
+  note_told("round " + std::to_string(s_.round) + " starts with " + std::to_string(ranked.size()) + " nodes");
 }
 
 void CoordinatorDecider::check_done() {
@@ -212,7 +217,7 @@ wire::Close CoordinatorDecider::close_for(const CoordinatorMember& m) const {
 
 void CoordinatorDecider::close(Outcome outcome, int exit_code, std::string reason,
                                std::optional<Failure> root) {
-  note("the job has ended: " + reason);
+  note_told("the job has ended: " + reason);
   s_.close = wire::Close{s_.epoch, outcome, exit_code, std::move(reason), std::move(root)};
   s_.phase = Phase::Closed;
   // Below MIN nobody is in a round any more, yet all of them share the outcome.
@@ -220,6 +225,8 @@ void CoordinatorDecider::close(Outcome outcome, int exit_code, std::string reaso
   for (const MemberId id : told_order()) {
     CoordinatorMember m = *find(id);
     m.in_round = m.in_round || all_alike;
+    if (s_.any_round && !m.in_round && !m.ever_ran)
+      send(id, wire::Notice{"the job has ended; this node was a spare and ran no worker"});
     send(id, close_for(m));
   }
 }

@@ -5,27 +5,19 @@
 #include "base/time.hpp"
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/coordinator_decider.hpp"
-#include "rendezvous/placement.hpp"
+#include "rendezvous/naming.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kNamesMax = 8;
-
-/// "a, b" of the members for which `wanted` holds; long lists end with "and 12 more".
+/// "a, b" of the members for which `wanted` holds.
 template <class Wanted>
 std::string names(const CoordinatorState& state, Wanted wanted) {
-  std::vector<std::string> all;
+  std::vector<const CoordinatorMember*> members;
   for (const auto& [id, m] : state.members) {
-    if (!wanted(m)) continue;
-    all.push_back(m.hello.host_name.empty() ? "a node" : m.hello.host_name);
-    if (m.suspended) all.back() += " (suspended)";
+    if (wanted(m)) members.push_back(&m);
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return natural_less(a, b); });
-  std::string out;
-  for (std::size_t i = 0; i < std::min(all.size(), kNamesMax); ++i) out += (i == 0 ? "" : ", ") + all[i];
-  if (all.size() > kNamesMax) out += " and " + std::to_string(all.size() - kNamesMax) + " more";
-  return out;
+  return label_list(state, std::move(members));
 }
 
 std::string left(Time until, Time now) {
@@ -58,12 +50,6 @@ std::string gathering(const CoordinatorConfig& config, const CoordinatorState& s
 
 }  // namespace
 
-std::string name_of(const CoordinatorMember& m) {
-  std::string out = m.hello.host_name.empty() ? "a node" : m.hello.host_name;
-  if (!m.link.member_address.empty()) out += " (" + m.link.member_address + ")";
-  return out;
-}
-
 std::string failure_text(const Failure& f) {
   std::string out = f.rank >= 0 ? "rank " + std::to_string(f.rank) : "node";
   if (!f.host.empty()) out += " on " + f.host;
@@ -82,7 +68,8 @@ std::string sentence(const CoordinatorConfig& config, const CoordinatorState& st
              (done.empty() ? "" : "; ended well on " + done);
     }
     case Phase::Stopping:
-      return "round " + std::to_string(state.round) + " stops (" + state.stop_reason + "); waiting for " +
+      return "round " + std::to_string(state.round) + " stops (" + state.stop_reason +
+             "); waiting for the workers to end on " +
              names(state, [](const CoordinatorMember& m) { return m.in_round && !m.ready; });
     case Phase::Closed: return "the job has ended: " + state.close->reason;
   }

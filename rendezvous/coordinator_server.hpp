@@ -16,8 +16,9 @@ namespace cxxrun::rendezvous {
 
 /// The coordinator behind a port: agents, status page and store clients, told apart by their first bytes.
 ///
-/// Runs on a thread and a loop of its own and shares nothing with its owner: they exchange datagrams on a
-/// socket pair. The owner talks to it as a member like everybody else, over TCP.
+/// Runs on a thread and a loop of its own, from the first connection on (until then the owner's loop watches
+/// the listening sockets), and shares nothing with its owner: they exchange datagrams on a socket pair. The
+/// owner talks to it as a member like everybody else, over TCP.
 class CoordinatorServer {
  public:
   struct Options {
@@ -27,14 +28,15 @@ class CoordinatorServer {
     bool serving = true;  ///< false: only a candidate, until serve(); answers who it is and nothing else
     bool store_clients = false;  ///< hand TCPStore clients to the owner; else they are closed
   };
-  /// Both are called on the owner's loop.
+  /// All are called on the owner's loop.
   struct Handlers {
     std::function<void(UniqueFd, std::vector<std::uint8_t> first)> on_store_client;
     std::function<void(std::string)>
         on_note;  ///< one line for the log; rate-limited where a stranger causes it
+    std::function<void(const Error&)> on_failed;  ///< no thread could be had when the first client came
   };
 
-  /// Takes the listening sockets. Errors: no descriptor or thread to be had.
+  /// Takes the listening sockets. Errors: no descriptor to be had.
   static Result<std::unique_ptr<CoordinatorServer>> start(EventLoop& loop,
                                                           std::vector<net::Listener> listeners,
                                                           Options options, Handlers handlers);

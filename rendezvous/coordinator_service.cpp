@@ -15,7 +15,8 @@ namespace {
 
 constexpr Duration kAcceptPause = 100ms;  // out of descriptors: some may be free again by then
 constexpr Duration kComplainGap = 60s;
-constexpr Duration kFlushLimit = 500ms;  // not closed, and our owner ends: what was said still goes out
+constexpr std::size_t kComplaintsMax = 12;  // of different lines in that time
+constexpr Duration kFlushLimit = 500ms;     // not closed, and our owner ends: what was said still goes out
 constexpr int kAcceptsPerTurnMax = 64;
 constexpr unsigned char kTlsHandshake = 0x16;
 constexpr unsigned char kStoreOpcodeMax = 0x0f;  // TCPStore begins with an opcode: 0 in today's dialect
@@ -27,7 +28,8 @@ CoordinatorService::CoordinatorService(std::string id, UniqueFd mailbox, std::ve
     : id_(std::move(id)),
       mailbox_(std::move(mailbox)),
       listeners_(std::move(listeners)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      complaints_(kComplainGap, kComplaintsMax) {
   mail_watch_ = loop_.watch(mailbox_.get(), EPOLLIN, [this](std::uint32_t) { on_mail(); });
   watch_listeners();
 }
@@ -120,13 +122,13 @@ void CoordinatorService::decide_protocol(SessionId id) {
   } else if (first <= kStoreOpcodeMax) {
     hand_to_store(id);
   } else if (first == kTlsHandshake) {
-    complain("a client speaks TLS to the rendezvous port, which does not; closed");
+    complain(caller(session) + " speaks TLS to the rendezvous port, which does not; closed");
     forget(id);
   } else if (first >= 'A' && first <= 'Z') {
     session.http = true;
     answer_http(id);
   } else {
-    complain("a client sent bytes that are no rendezvous protocol; closed");
+    complain(caller(session) + " sent bytes to the rendezvous port that are no protocol of it; closed");
     forget(id);
   }
 }
@@ -158,7 +160,9 @@ void CoordinatorService::hand_to_store(SessionId id) {
   std::memcpy(letter.bytes.data(), session.head.data(), letter.size);
   session.watch.reset();
   if (!options_.store_clients) {
-    complain("a worker store client came to the rendezvous port; the store is at MASTER_ADDR:MASTER_PORT");
+    complain(
+        caller(session) +
+        " came to the rendezvous port as a worker store client; the store is at MASTER_ADDR:MASTER_PORT");
   } else if (::send(mailbox_.get(), &letter, mail::kHeaderBytes + letter.size, MSG_NOSIGNAL | MSG_DONTWAIT) >
              0) {
     (void)session.socket.release();
@@ -179,11 +183,12 @@ void CoordinatorService::become_agent(SessionId id) {
   session.head.clear();
 }
 
-void CoordinatorService::complain(const std::string& what) {
-  const Time now = EventLoop::now();
-  if (complained_ != Time::min() && now - complained_ < kComplainGap) return;
-  complained_ = now;
-  perform(action::Note{what});
+/// "a client at 10.77.0.254".
+std::string CoordinatorService::caller(const Session& session) {
+  const auto ends = net::ends(session.connection ? session.connection->fd() : session.socket.get());
+  return ends ? "a client at " + net::text(ends->remote) : "a client";
 }
+
+void CoordinatorService::complain(const std::string& what) { perform(action::Note{what, false, true}); }
 
 }  // namespace cxxrun::rendezvous

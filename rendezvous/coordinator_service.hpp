@@ -13,6 +13,7 @@
 #include "net/connection.hpp"
 #include "net/socket.hpp"
 #include "rendezvous/coordinator_server.hpp"
+#include "rendezvous/line_limiter.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -49,6 +50,7 @@ class CoordinatorService {
     std::unique_ptr<net::Connection> connection;
     std::string auth_client_nonce;
     std::string auth_server_nonce;
+    std::string unproven;  ///< it was asked for the token and has not proved it yet: who it is
     bool authenticated = false;
     bool leaving = false;  ///< we said all; the peer's end is expected
     MemberId member = 0;   ///< 0: not yet
@@ -66,7 +68,7 @@ class CoordinatorService {
   void answer_http(SessionId id);
   void hand_to_store(SessionId id);
   void become_agent(SessionId id);
-  void complain(const std::string& what);
+  void complain(const std::string& what);  ///< about somebody who may be a stranger: bounded in rate
   void forget(SessionId id);
   void check_end();
 
@@ -84,6 +86,7 @@ class CoordinatorService {
   void perform(const action::Rename& rename);
   void perform(const action::Note& note);
   void sweep();
+  static std::string caller(const Session& session);
   Link link_of(const Session& session, const wire::Hello& hello) const;
 
   std::string id_;
@@ -97,7 +100,7 @@ class CoordinatorService {
   std::set<SessionId> handshaking_;
   SessionId serial_ = 0;
   bool ending_ = false;
-  Time complained_ = Time::min();
+  LineLimiter complaints_;
   std::vector<EventLoop::Watch> watches_;
   EventLoop::Watch mail_watch_;
   EventLoop::Timer tick_;

@@ -26,7 +26,7 @@ void CoordinatorService::on_frame(SessionId id, std::string_view body) {
   if (session.leaving) return;
   auto message = wire::decode(body);
   if (!message) {
-    complain("a client sent a bad message (" + message.error().message + "); closed");
+    complain(caller(session) + " sent a bad message (" + message.error().message + "); closed");
     return refuse(id, session, kRefused, false, "bad message: " + message.error().message);
   }
   if (!*message) return;  // of a later version
@@ -44,6 +44,7 @@ void CoordinatorService::on_message(SessionId id, Session& session, const wire::
     if (const auto* m = std::get_if<wire::Failed>(&message)) return take(event::Failed{member, m->failure});
     if (const auto* m = std::get_if<wire::Done>(&message)) return take(event::Done{member, m->round});
     if (const auto* m = std::get_if<wire::Leave>(&message)) return take(event::Left{member, *m});
+    if (const auto* m = std::get_if<wire::GoingAway>(&message)) return take(event::GoingAway{member, *m});
     if (const auto* m = std::get_if<wire::Fence>(&message)) return take(event::FencePart{member, *m});
     if (const auto* m = std::get_if<wire::Suspended>(&message))
       return take(event::Suspended{member, m->suspended});
@@ -51,6 +52,7 @@ void CoordinatorService::on_message(SessionId id, Session& session, const wire::
   }
   if (!options_.token.empty() && !session.authenticated && !authenticate(id, session, message)) return;
   if (std::holds_alternative<wire::AuthBegin>(message) && options_.token.empty()) {
+    complain(caller(session) + " is refused: it has a token, the job has none");
     return refuse(id, session, kRefused, false,
                   "wrong token: this node has one, the job has none (CXXRUN_TOKEN)");
   }
@@ -63,6 +65,7 @@ void CoordinatorService::on_message(SessionId id, Session& session, const wire::
 /// True when the conversation may go on with this message.
 bool CoordinatorService::authenticate(SessionId id, Session& session, const wire::Message& message) {
   if (const auto* begin = std::get_if<wire::AuthBegin>(&message)) {
+    session.unproven = caller(session);
     session.auth_client_nonce = begin->nonce;
     session.auth_server_nonce = random_hex(16);
     const auto proof = server_proof(options_.token, begin->nonce, session.auth_server_nonce);
@@ -74,9 +77,11 @@ bool CoordinatorService::authenticate(SessionId id, Session& session, const wire
     const auto wanted = client_proof(options_.token, session.auth_client_nonce, session.auth_server_nonce);
     if (equal_secret(wanted, answer->proof)) {
       session.authenticated = true;
+      session.unproven.clear();
       return false;
     }
   }
+  complain(caller(session) + " is refused: wrong token, or none (CXXRUN_TOKEN)");
   refuse(id, session, kRefused, false,
          "wrong token: the job has another one, or this node has none (CXXRUN_TOKEN)");
   return false;
@@ -125,6 +130,10 @@ void CoordinatorService::on_hello(SessionId id, Session& session, const wire::He
 void CoordinatorService::on_end(SessionId id, const net::End& end) {
   const auto it = sessions_.find(id);
   const MemberId member = it->second.leaving ? 0 : it->second.member;
+  // A node whose token is another one sees so first, in our proof, and goes without a word.
+  if (!it->second.leaving && !it->second.unproven.empty())
+    complain(it->second.unproven +
+             " went when it was asked for the token: it has another one? (CXXRUN_TOKEN)");
   forget(id);
   if (member != 0) {
     by_member_.erase(member);
@@ -179,6 +188,7 @@ void CoordinatorService::perform(const action::Rename& rename) {
 }
 
 void CoordinatorService::perform(const action::Note& note) {
+  if (note.told || (note.stranger && !complaints_.may_say(note.sentence, EventLoop::now()))) return;
   mail::Letter letter;
   letter.kind = mail::Kind::Note;
   letter.size = static_cast<std::uint32_t>(std::min(note.sentence.size(), letter.bytes.size()));

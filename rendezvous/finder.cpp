@@ -16,6 +16,7 @@ constexpr Duration kConnectLimit = 3s;       // for one address
 constexpr Duration kCandidateAfter = 300ms;  // of failing: the port is left alone where somebody serves
 constexpr Duration kHintDecidesAfter = 3s;   // nobody meets itself (no hairpin): rank hint 0 serves
 constexpr Duration kTakenLimit = 5s;         // the last job may need a moment to let its port go
+constexpr Duration kSilenceTold = 1s;        // a connection on which nobody answers
 constexpr int kNoRendezvousMax = 3;
 constexpr int kRefusedCode = 69;
 constexpr int kUsageCode = 2;
@@ -40,6 +41,7 @@ void Finder::send(std::string_view body) {
 
 void Finder::lose_connection() {
   talk_ = Talk::None;
+  silent_.reset();
   deadline_.reset();
   connection_.reset();
   connect_.reset();
@@ -56,9 +58,19 @@ void Finder::hang_up(bool unanswered) {
   });
 }
 
+bool Finder::taken_for_long() const {
+  return port_taken_ && taken_since_ && EventLoop::now() - *taken_since_ >= kTakenLimit;
+}
+
 void Finder::fail(std::string sentence, int exit_code) {
   lose_connection();
   if (!failing_since_) failing_since_ = EventLoop::now();
+  // We are who should serve there, and nobody who could is doing it.
+  if (exit_code == 0 && taken_for_long()) {
+    exit_code = kRefusedCode;
+    sentence = "port " + std::to_string(port_) +
+               " of this host is taken by a program that is no rendezvous; " + sentence;
+  }
   handlers_.on_failed(Failure{std::move(sentence), exit_code});
 }
 
@@ -137,11 +149,13 @@ bool Finder::host(const Hosting& hosting) {
                               any_port ? config_.ports.last : std::uint16_t{0});
   if (listener) {
     port_ = listener->port;
+    taken_since_.reset();
     if (!start_server(std::move(*listener), true)) return false;
     announce(port_);
     return true;
   }
   port_taken_ = listener.error().code.value() == EADDRINUSE;
+  if (port_taken_ && !taken_since_) taken_since_ = EventLoop::now();
   if (port_taken_ && hosting.role == Role::HostIfFree) return true;
   const bool wait = port_taken_ && EventLoop::now() - *first_attempt_ < kTakenLimit;
   const std::string why = port_taken_
@@ -166,11 +180,13 @@ bool Finder::start_server(net::Listener listener, bool serving) {
   options.store_clients = config_.agent_store;
   std::vector<net::Listener> listeners;
   listeners.push_back(std::move(listener));
-  auto server = CoordinatorServer::start(loop_, std::move(listeners), std::move(options),
-                                         {[this](UniqueFd socket, std::vector<std::uint8_t> first) {
-                                            handlers_.on_store_client(std::move(socket), std::move(first));
-                                          },
-                                          [](std::string) {}});
+  auto server =
+      CoordinatorServer::start(loop_, std::move(listeners), std::move(options),
+                               {[this](UniqueFd socket, std::vector<std::uint8_t> first) {
+                                  handlers_.on_store_client(std::move(socket), std::move(first));
+                                },
+                                [this](std::string sentence) { handlers_.on_word(std::move(sentence)); },
+                                [this](const Error& error) { fail(error.message, kRefusedCode); }});
   if (!server) {
     fail(server.error().message, kRefusedCode);
     return false;
@@ -226,6 +242,11 @@ void Finder::on_socket(UniqueFd socket) {
   connection_->expect_magic(wire::kMagic);
   connection_->cork();
   connection_->send_raw(wire::kMagic);
+  silent_ = loop_.after(kSilenceTold, [this] {
+    if (!std::exchange(silence_told_, true))
+      handlers_.on_word(endpoint_text_ +
+                        " takes connections but has said nothing for 1 s; perhaps it is no rendezvous");
+  });
   deadline_ = loop_.after(limits::kHelloTimeout, [this] {
     fail(endpoint_text_ + " takes connections but does not answer: not a rendezvous port?",
          port_taken_ ? kRefusedCode : 0);
@@ -264,6 +285,8 @@ void Finder::found() {
 
 void Finder::on_frame(std::string_view body) {
   no_rendezvous_ = 0;
+  silent_.reset();
+  taken_since_.reset();
   failing_since_.reset();
   if (talk_ == Talk::Open) return handlers_.on_frame(body);
   const auto message = wire::decode(body);
@@ -308,7 +331,8 @@ void Finder::on_end(const net::End& end) {
   if (open)
     handlers_.on_end(bad ? net::End{copy.kind, "answers but is no rendezvous (" + copy.text + ")"} : copy);
   const bool hopeless = bad && no_rendezvous_ >= (port_taken_ ? 1 : kNoRendezvousMax);
-  if (!open || hopeless) fail(bad ? what : endpoint_text_ + ": " + copy.text, hopeless ? kRefusedCode : 0);
+  if (!open || hopeless || taken_for_long())
+    fail(bad ? what : endpoint_text_ + ": " + copy.text, hopeless ? kRefusedCode : 0);
 }
 
 }  // namespace cxxrun::rendezvous

@@ -71,6 +71,7 @@ class Finder {
   void probed(const wire::Probed& m);
   void after_auth();
   void found();
+  [[nodiscard]] bool taken_for_long() const;
   void fail(std::string sentence, int exit_code = 0);
   void lose_connection();
 
@@ -93,7 +94,8 @@ class Finder {
 
   std::unique_ptr<CoordinatorServer> server_;
   bool serving_ = false;
-  bool port_taken_ = false;  ///< our own port, by somebody else
+  bool port_taken_ = false;          ///< our own port, by somebody else
+  std::optional<Time> taken_since_;  ///< and nothing that we understand has answered there
   std::optional<Time> failing_since_;
   int no_rendezvous_ = 0;  ///< answers that were none, in a row
 
@@ -104,6 +106,8 @@ class Finder {
   std::unique_ptr<net::Resolve> resolve_;
   EventLoop::Timer deadline_;
   EventLoop::Timer soon_;
+  EventLoop::Timer silent_;
+  bool silence_told_ = false;
 };
 
 }  // namespace cxxrun::rendezvous

@@ -41,7 +41,8 @@ Hosting decide_hosting(const Config& config, const std::vector<net::Address>& re
               "them reach";
     return out;
   }
-  if (config.is_host) return *config.is_host ? host(Role::Host, resolved, own) : Hosting{};
+  // Several agents of one machine may be told so: one serves, the others are its clients.
+  if (config.is_host) return *config.is_host ? host(Role::HostIfFree, resolved, own) : Hosting{};
   if (config.endpoint.port == 0) return host(Role::Host, resolved, own);  // nobody else can know the port
   const bool mine =
       std::any_of(resolved.begin(), resolved.end(), [&](const auto& a) { return net::is_own(a, own); });

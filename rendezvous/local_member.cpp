@@ -5,6 +5,7 @@
 
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/delivery.hpp"
+#include "rendezvous/member_core.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -38,6 +39,14 @@ class LocalMember final : public Member {
   }
   void failed(const Failure& failure) override { take(event::Failed{kSelf, failure}); }
   void done(std::int64_t round) override { take(event::Done{kSelf, round}); }
+
+  void announce_leaving(std::string_view) override {}  // there is nobody to tell
+  void suspended(bool) override {}
+  Result<> fence(std::string_view name, std::string_view blob) override {
+    auto possible = fence_possible(state_.phase == Phase::Running, name, blob);
+    if (possible) delivery_.add(Fenced{state_.round, std::string(name), {std::string(blob)}, {}});
+    return possible;
+  }
 
   void leave(Leaving why, std::string_view sentence, Duration, std::function<void()> then) override {
     if (joined_) take(event::Left{kSelf, wire::Leave{why, std::string(sentence)}});

@@ -12,6 +12,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/failure.hpp"
+#include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "base/world.hpp"
 #include "rendezvous/config.hpp"
@@ -61,7 +62,16 @@ struct StoreClient {
   std::vector<std::uint8_t> first;
 };
 
-using MemberEvent = std::variant<Waiting, Started, Stopped, Closed, StoreClient>;
+/// All nodes of the round gave their part of a fence: `blobs` by group rank. `error` not empty: no parts will
+/// come.
+struct Fenced {
+  std::int64_t round = 0;
+  std::string name;
+  std::vector<std::string> blobs;
+  std::string error;
+};
+
+using MemberEvent = std::variant<Waiting, Started, Stopped, Closed, StoreClient, Fenced>;
 
 /// Why an agent goes.
 enum class Leaving {
@@ -87,6 +97,16 @@ class Member {
   virtual void failed(const Failure& failure) = 0;
   /// All workers of this node exited 0.
   virtual void done(std::int64_t round) = 0;
+  /// A polite leave() will follow once this node's workers are stopped, which has begun: the others need not
+  /// wait for that.
+  virtual void announce_leaving(std::string_view sentence) = 0;
+  /// The workers here sleep (Ctrl-Z), or go on: the others are told, and nobody takes their silence for a
+  /// loss.
+  virtual void suspended(bool suspended) = 0;
+  /// This node's part of a fence, of at most kFenceBlobBytesMax bytes; Fenced comes when all nodes of the
+  /// round gave theirs, or never if the round ends first. `name`: at most kFenceNameBytesMax bytes, once a
+  /// round. Errors: too long, no round.
+  virtual Result<> fence(std::string_view name, std::string_view blob) = 0;
   /// Goodbye; `then` is called when it was sent and answered, or after `limit`. Workers must be gone
   /// (StopJob: need not).
   virtual void leave(Leaving why, std::string_view sentence, Duration limit, std::function<void()> then) = 0;

@@ -25,6 +25,9 @@ class Decider {
   void on(const member_event::AgentReady& e);
   void on(const member_event::AgentFailed& e);
   void on(const member_event::AgentDone& e);
+  void on(const member_event::AgentGoesAway& e);
+  void on(const member_event::AgentSuspended& e);
+  void on(const member_event::AgentFences& e);
   void on(const member_event::AgentLeaves& e);
   void on(const member_event::Connected& e);
   void on(const member_event::AttemptFailed& e);
@@ -41,6 +44,7 @@ class Decider {
   void receive(const wire::Stop& m);
   void receive(const wire::Close& m);
   void receive(const wire::Goodbye&);
+  void receive(const wire::Fenced& m);
   template <class Other>
   void receive(const Other&) {}  // keep-alives only prove life; the rest is for coordinators
 
@@ -71,6 +75,7 @@ void Decider::on(const member_event::AgentReady& e) {
   s_.running = false;
   s_.done = false;
   s_.failures.clear();
+  s_.suspended = false;  // nothing is left that could sleep
   s_.store_port = e.store_port;
   s_.grace_until = Time::max();
   if (s_.phase == MemberPhase::Idle) return look(config_.timeouts.join);
@@ -88,6 +93,24 @@ void Decider::on(const member_event::AgentDone& e) {
   if (s_.phase == MemberPhase::Ended || !s_.running || e.round != s_.round) return;
   s_.done = true;
   if (s_.phase == MemberPhase::Joined) send(wire::Done{e.round});
+}
+
+void Decider::on(const member_event::AgentGoesAway& e) {
+  if (s_.phase == MemberPhase::Ended || s_.going_away) return;
+  s_.going_away = e.sentence;
+  if (s_.phase == MemberPhase::Joined) send(wire::GoingAway{e.sentence});
+}
+
+void Decider::on(const member_event::AgentSuspended& e) {
+  if (s_.phase == MemberPhase::Ended || s_.suspended == e.suspended) return;
+  s_.suspended = e.suspended;
+  if (s_.phase == MemberPhase::Joined) send(wire::Suspended{e.suspended});
+}
+
+void Decider::on(const member_event::AgentFences& e) {
+  if (!fence_possible(s_.running, e.name, e.blob)) return;
+  s_.fences[e.name] = e.blob;
+  if (s_.phase == MemberPhase::Joined) send(wire::Fence{s_.round, e.name, e.blob});
 }
 
 void Decider::on(const member_event::AgentLeaves& e) {
@@ -212,9 +235,13 @@ void Decider::receive(const wire::Welcome& m) {
   s_.next_keep_alive = now_ + s_.keep_alive;
   s_.grace_until = Time::max();
   if (s_.ready && !s_.told_ready) send(wire::Ready{s_.round, s_.store_port});
+  if (s_.suspended) send(wire::Suspended{true});
+  if (s_.going_away) send(wire::GoingAway{*s_.going_away});
+  s_.partly_fenced.clear();
   if (s_.running) {  // what was said into the lost connection may be lost with it
     for (const auto& failure : s_.failures) send(wire::Failed{failure});
     if (s_.done) send(wire::Done{s_.round});
+    for (const auto& [name, blob] : s_.fences) send(wire::Fence{s_.round, name, blob});
   }
 }
 
@@ -236,6 +263,8 @@ void Decider::receive(const wire::Start& m) {
   s_.ready = false;
   s_.running = true;
   s_.ended_before.reset();
+  s_.fences.clear();
+  s_.partly_fenced.clear();
   deliver(Started{m.world, m.admit});
 }
 
@@ -245,7 +274,7 @@ void Decider::receive(const wire::Stop& m) {
   s_.round = m.round;
   if (s_.running) {
     s_.running = false;
-    deliver(Stopped{m.round, m.reason, m.cause});
+    if (!s_.going_away) deliver(Stopped{m.round, m.reason, m.cause});  // else it stops them already
   } else if (s_.ready) {
     send(wire::Ready{s_.round, s_.store_port});  // never started it: stopped already
   }
@@ -265,6 +294,27 @@ void Decider::receive(const wire::Goodbye&) {
   s_.phase = MemberPhase::Ended;
   actions_.push_back(member_action::HangUp{});
   actions_.push_back(member_action::Left{});
+}
+
+void Decider::receive(const wire::Fenced& m) {
+  if (!s_.running || m.round != s_.round || !s_.fences.contains(m.name)) return;
+  Fenced& all = s_.partly_fenced[m.name];
+  all.error = m.error;
+  if (m.first == 0) all.blobs.clear();
+  if (m.error.empty()) {
+    std::size_t bytes = 0;
+    for (const auto& blob : all.blobs) bytes += blob.size();
+    for (const auto& blob : m.blobs) bytes += blob.size();
+    if (static_cast<int>(all.blobs.size()) != m.first || bytes > limits::kFenceBytesMax) return;
+    all.blobs.insert(all.blobs.end(), m.blobs.begin(), m.blobs.end());
+    if (static_cast<int>(all.blobs.size()) < m.total) return;
+  }
+  all.round = m.round;
+  all.name = m.name;
+  Fenced out = std::move(all);
+  s_.partly_fenced.erase(m.name);
+  s_.fences.erase(m.name);
+  deliver(std::move(out));
 }
 
 // --- losing it ---
@@ -366,6 +416,19 @@ MemberStep Decider::finish() {
 }
 
 }  // namespace
+
+Result<> fence_possible(bool running, std::string_view name, std::string_view blob) {
+  if (!running) return plain_error("a fence needs a running round");
+  if (name.empty() || name.size() > limits::kFenceNameBytesMax) {
+    return plain_error("the name of a fence has 1 to " + std::to_string(limits::kFenceNameBytesMax) +
+                       " bytes");
+  }
+  if (blob.size() > limits::kFenceBlobBytesMax) {
+    return plain_error("a node's part of a fence has at most " + std::to_string(limits::kFenceBlobBytesMax) +
+                       " bytes, this one has " + std::to_string(blob.size()));
+  }
+  return kOk;
+}
 
 MemberStep step(const MemberConfig& config, MemberState state, const MemberCoreEvent& event, Time now) {
   Decider decider(config, std::move(state), now);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +44,16 @@ struct AgentFailed {
 struct AgentDone {
   std::int64_t round = 0;
 };
+struct AgentGoesAway {
+  std::string sentence;
+};
+struct AgentSuspended {
+  bool suspended = false;
+};
+struct AgentFences {
+  std::string name;
+  std::string blob;
+};
 struct AgentLeaves {
   Leaving why = Leaving::Politely;
   std::string sentence;
@@ -73,6 +85,7 @@ struct Tick {};
 
 using MemberCoreEvent =
     std::variant<member_event::AgentReady, member_event::AgentFailed, member_event::AgentDone,
+                 member_event::AgentGoesAway, member_event::AgentSuspended, member_event::AgentFences,
                  member_event::AgentLeaves, member_event::Connected, member_event::AttemptFailed,
                  member_event::Received, member_event::Disconnected, member_event::Tick>;
 
@@ -103,6 +116,10 @@ struct MemberState {
   int restart_count = 0;
   std::vector<Failure> failures;  ///< of this round, told again after a new connection
   bool done = false;
+  bool suspended = false;
+  std::optional<std::string> going_away;        ///< said that it will leave; why
+  std::map<std::string, std::string> fences;    ///< our parts that were not answered, by name
+  std::map<std::string, Fenced> partly_fenced;  ///< answers of which some messages came
 
   bool attempting = false;
   bool hang_up_first =
@@ -134,6 +151,9 @@ struct MemberStep {
   std::vector<MemberAction> actions;
   Time wake_at = Time::max();
 };
+
+/// Whether a round takes this part of a fence: sizes, and that a round runs.
+[[nodiscard]] Result<> fence_possible(bool running, std::string_view name, std::string_view blob);
 
 /// Pure. The shell carries the actions out in order.
 [[nodiscard]] MemberStep step(const MemberConfig& config, MemberState state, const MemberCoreEvent& event,

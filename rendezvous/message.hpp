@@ -91,8 +91,12 @@ struct Leave {
   Leaving why = Leaving::Politely;
   std::string sentence;
 };
-/// A rank's part of a fence (PMI, preflight): all parts come back to all when all nodes of the round gave
-/// theirs.
+/// A polite leave has begun: this node stops its workers now, and says `leave` when they are gone.
+struct GoingAway {
+  std::string sentence;
+};
+/// A node's part of a fence (PMI, preflight): all parts come back to all when all nodes of the round gave
+/// theirs. A name is used once in a round; the same part may be sent again after a lost connection.
 struct Fence {
   std::int64_t round = 0;
   std::string name;
@@ -141,18 +145,27 @@ struct Close {
   bool late = false;  ///< you came after the end: a new job with this run id may come
 };
 struct Goodbye {};  ///< answer to leave
+/// The parts of a fence by group rank, in several messages where they are long: those from `first` on of
+/// `total`.
 struct Fenced {
   std::int64_t round = 0;
   std::string name;
+  int first = 0;
+  int total = 0;
   std::vector<std::string> blobs;
-};  ///< by group rank
+  std::string error;  ///< not empty: no parts come, ever
+};
 
 // --- both ---
 struct KeepAlive {};  ///< the coordinator answers each with one
 
 using Message =
-    std::variant<Probe, Probed, AuthBegin, Challenge, Proof, Hello, Ready, Failed, Done, Leave, Fence,
-                 Suspended, Welcome, Refused, Notice, Start, Stop, Close, Goodbye, Fenced, KeepAlive>;
+    std::variant<Probe, Probed, AuthBegin, Challenge, Proof, Hello, Ready, Failed, Done, Leave, GoingAway,
+                 Fence, Suspended, Welcome, Refused, Notice, Start, Stop, Close, Goodbye, Fenced, KeepAlive>;
+
+/// What greets a port that may be no rendezvous ends with this (blank space in JSON): whoever waits for
+/// lines, as an HTTP server does, then answers at once, and can be told from one that is silent.
+inline constexpr std::string_view kEndOfGreeting = "\r\n\r\n";
 
 /// One JSON object. Bytes that are not UTF-8 become U+FFFD.
 [[nodiscard]] std::string encode(const Message& message);

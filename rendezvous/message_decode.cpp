@@ -173,13 +173,16 @@ std::optional<Message> read(const std::string& type, Fields& in) {
     const auto why = index_of(kLeavings, text("why", 32), 0);
     return Leave{static_cast<Leaving>(why), text("sentence", 3 * kTextBytesMax)};
   }
+  if (type == "leaving") return GoingAway{text("sentence", 3 * kTextBytesMax)};
   if (type == "fence") {
-    Fence m{round(), text("name", kNameBytesMax), {}};
+    Fence m{round(), text("name", limits::kFenceNameBytesMax), {}};
     in.hex("blob", m.blob, limits::kFenceBlobBytesMax);
     return m;
   }
   if (type == "fenced") {
-    Fenced m{round(), text("name", kNameBytesMax), {}};
+    Fenced m{round(), text("name", limits::kFenceNameBytesMax), 0, 0, {}, text("error", 3 * kTextBytesMax)};
+    in.number("first", m.first, 0, limits::kNodesMax);
+    in.number("total", m.total, 0, limits::kNodesMax);
     in.hexes("blobs", m.blobs, limits::kNodesMax, limits::kFenceBlobBytesMax);
     return m;
   }

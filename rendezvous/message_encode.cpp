@@ -107,6 +107,10 @@ Json to_json(const Leave& m) {
           {"why", kLeavings[static_cast<std::size_t>(m.why)]},
           {"sentence", shortened(m.sentence, kTextBytesMax)}};
 }
+Json to_json(const GoingAway& m) {
+  return {{"type", "leaving"}, {"sentence", shortened(m.sentence, kTextBytesMax)}};
+}
+
 Json to_json(const Fence& m) {
   return {{"type", "fence"}, {"round", m.round}, {"name", m.name}, {"blob", to_hex(m.blob)}};
 }
@@ -157,13 +161,20 @@ Json to_json(const Goodbye&) { return {{"type", "goodbye"}}; }
 Json to_json(const Fenced& m) {
   Json blobs = Json::array();
   for (const auto& blob : m.blobs) blobs.push_back(to_hex(blob));
-  return {{"type", "fenced"}, {"round", m.round}, {"name", m.name}, {"blobs", std::move(blobs)}};
+  Json out{{"type", "fenced"}, {"round", m.round}, {"name", m.name},
+           {"first", m.first}, {"total", m.total}, {"blobs", std::move(blobs)}};
+  if (!m.error.empty()) out["error"] = shortened(m.error, kTextBytesMax);
+  return out;
 }
 Json to_json(const KeepAlive&) { return {{"type", "keep_alive"}}; }
 }  // namespace
 
 std::string encode(const Message& message) {
   const Json json = std::visit([](const auto& m) { return to_json(m); }, message);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const bool greets = std::holds_alternative<Hello>(message) || std::holds_alternative<AuthBegin>(message) ||
+                      std::holds_alternative<Probe>(message);
+  if (greets) out += kEndOfGreeting;
+  return out;
 }
 }  // namespace cxxrun::rendezvous::wire

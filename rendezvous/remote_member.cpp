@@ -60,6 +60,15 @@ class RemoteMember final : public Member {
   void ready(std::uint16_t store_port) override { take(member_event::AgentReady{store_port}); }
   void failed(const Failure& failure) override { take(member_event::AgentFailed{failure}); }
   void done(std::int64_t round) override { take(member_event::AgentDone{round}); }
+  void announce_leaving(std::string_view sentence) override {
+    take(member_event::AgentGoesAway{std::string(sentence)});
+  }
+  void suspended(bool suspended) override { take(member_event::AgentSuspended{suspended}); }
+  Result<> fence(std::string_view name, std::string_view blob) override {
+    auto possible = fence_possible(state_.running, name, blob);
+    if (possible) take(member_event::AgentFences{std::string(name), std::string(blob)});
+    return possible;
+  }
   void leave(Leaving why, std::string_view sentence, Duration limit, std::function<void()> then) override {
     after_goodbye_ = std::move(then);
     if (state_.phase == MemberPhase::Ended) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
+#include "rendezvous/line_limiter.hpp"
 #include "rendezvous/placement.hpp"
 
 using namespace cxxrun;
@@ -23,6 +25,7 @@ struct Core {
   Time now = t0;
   Time wake = Time::max();
   std::vector<action::Send> sent;
+  std::vector<action::Note> notes;
 
   explicit Core(int min, int max, int max_restarts = 0) {
     config.run_id = "t";
@@ -37,6 +40,7 @@ struct Core {
     CHECK(wake > now);  // else it would tick for ever
     for (auto& a : next.actions) {
       if (auto* s = std::get_if<action::Send>(&a)) sent.push_back(std::move(*s));
+      if (auto* n = std::get_if<action::Note>(&a)) notes.push_back(std::move(*n));
     }
   }
   wire::Hello hello(const std::string& host, std::optional<int> node_rank = std::nullopt) const {
@@ -135,6 +139,22 @@ TEST_CASE("coordinator: what a stop costs, and who is to blame", "[rendezvous]")
          c.fail(2, 1, {}, true);
        },
        0, -1},
+      {"a node says that it will leave, then its workers fail",
+       [](Core& c) {
+         c.take(event::GoingAway{3, wire::GoingAway{"SIGTERM"}});
+         c.now += 5ms;
+         c.fail(3, 1, {}, true);
+         c.take(event::Left{3, wire::Leave{Leaving::Politely, "SIGTERM"}});
+       },
+       0, -1},
+      {"a node fails, then says that it will leave: its own failure stays",
+       [](Core& c) {
+         c.fail(3, 9);
+         c.now += 5ms;
+         c.take(event::GoingAway{3, wire::GoingAway{"SIGTERM"}});
+         c.take(event::Left{3, wire::Leave{Leaving::Politely, "SIGTERM"}});
+       },
+       1, 2},
       {"a newcomer below MAX", [](Core& c) { c.join(9, "n9"); }, 0, -1},
       {"a newcomer, and what fails because we stopped it",
        [](Core& c) {
@@ -334,14 +354,214 @@ TEST_CASE("coordinator: the host leaves, and says so to all", "[rendezvous]") {
   CHECK(c.last<wire::Goodbye>(1));
 }
 
+TEST_CASE("coordinator: a polite leave is told at once, and the next round waits for its end",
+          "[rendezvous]") {
+  Core c = running(2, 3, 3);
+  c.take(event::GoingAway{3, wire::GoingAway{"SIGTERM"}});
+  CHECK(c.state.phase == Phase::Stopping);
+  CHECK_THAT(c.last<wire::Stop>(2)->reason, Catch::Contains("n3 (10.0.0.3) leaves: SIGTERM"));
+  CHECK_FALSE(c.last<wire::Stop>(3));  // it stops already
+  c.ready(1);
+  c.ready(2);
+  CHECK(c.state.phase == Phase::Stopping);  // its workers may still live
+  c.now = c.wake;
+  c.take(event::Tick{});
+  CHECK_THAT(c.last<wire::Notice>(1)->sentence, Catch::Contains("waiting for the workers to end on n3"));
+  c.take(event::Left{3, wire::Leave{Leaving::Politely, "SIGTERM"}});
+  CHECK(c.last<wire::Goodbye>(3));
+  CHECK(c.state.round == 1);
+  CHECK(c.state.restarts == 0);
+}
+
+TEST_CASE("coordinator: the host's leave ends with no new round that dies with it", "[rendezvous]") {
+  Core c = running(2, 3, 3);
+  c.take(event::GoingAway{1, wire::GoingAway{"SIGTERM"}});
+  CHECK_THAT(c.last<wire::Stop>(2)->reason, Catch::Contains("hosts the rendezvous"));
+  c.ready(2);
+  c.ready(3);
+  c.sent.clear();
+  c.take(event::Left{1, wire::Leave{Leaving::Politely, "SIGTERM"}});
+  CHECK(c.last<wire::Goodbye>(1));
+  CHECK_FALSE(c.last<wire::Start>(2));
+  c.now += 60s;
+  c.take(event::Tick{});
+  CHECK_FALSE(c.last<wire::Start>(2));
+}
+
+TEST_CASE("coordinator: who leaves after its workers ended well stops nobody", "[rendezvous]") {
+  Core c = running(2, 2, 2);
+  c.done(2);
+  c.take(event::GoingAway{2, wire::GoingAway{"SIGTERM"}});
+  c.take(event::Left{2, wire::Leave{Leaving::Politely, "SIGTERM"}});
+  CHECK(c.state.phase == Phase::Running);
+  c.done(1);
+  CHECK(c.last<wire::Close>(1)->exit_code == 0);
+}
+
+TEST_CASE("coordinator: suspended is told to the others, and named while they wait", "[rendezvous]") {
+  Core c = running(2, 2, 2);
+  c.take(event::Suspended{2, true});
+  CHECK_THAT(c.last<wire::Notice>(1)->sentence, Catch::Contains("n2 (10.0.0.2) is suspended"));
+  CHECK_FALSE(c.last<wire::Notice>(2));
+  CHECK_THAT(sentence(c.config, c.state, c.now), Catch::Contains("n2 (suspended)"));
+  c.sent.clear();
+  c.take(event::Suspended{2, true});  // nothing new
+  CHECK(c.sent.empty());
+  c.take(event::Suspended{2, false});
+  CHECK_THAT(c.last<wire::Notice>(1)->sentence, Catch::Contains("goes on"));
+}
+
 TEST_CASE("coordinator: a fence gives every node all parts, by rank", "[rendezvous]") {
   Core c = running(3, 3, 3);
-  c.take(event::FencePart{3, wire::Fence{0, "f", "three"}});
-  c.take(event::FencePart{1, wire::Fence{0, "f", "one"}});
-  CHECK_FALSE(c.last<wire::Fenced>(1));
-  c.take(event::FencePart{2, wire::Fence{0, "f", "two"}});
-  for (const MemberId id : {1ul, 2ul, 3ul})
-    CHECK(c.last<wire::Fenced>(id)->blobs == std::vector<std::string>{"one", "two", "three"});
+  const auto part = [&](MemberId id, const std::string& name, const std::string& blob) {
+    c.take(event::FencePart{id, wire::Fence{0, name, blob}});
+  };
+  SECTION("all parts") {
+    part(3, "f", "three");
+    part(1, "f", "one");
+    CHECK_FALSE(c.last<wire::Fenced>(1));
+    part(2, "f", "two");
+    for (const MemberId id : {1ul, 2ul, 3ul})
+      CHECK(c.last<wire::Fenced>(id)->blobs == std::vector<std::string>{"one", "two", "three"});
+    c.sent.clear();
+    part(2, "f", "two");  // its connection was lost with the answer
+    CHECK(c.last<wire::Fenced>(2)->total == 3);
+    CHECK_FALSE(c.last<wire::Fenced>(1));
+  }
+  SECTION("long parts come in several messages") {
+    for (const MemberId id : {1ul, 2ul, 3ul}) part(id, "f", std::string(limits::kFenceBlobBytesMax, 'x'));
+    CHECK(c.last<wire::Fenced>(1)->blobs.size() == 3);
+    Core many = running(12, 12, 12);
+    for (MemberId id = 1; id <= 12; ++id)
+      many.take(event::FencePart{id, wire::Fence{0, "f", std::string(limits::kFenceBlobBytesMax, 'x')}});
+    int parts = 0;
+    for (const auto& s : many.sent) {
+      const auto* m = std::get_if<wire::Fenced>(&s.message);
+      if (m == nullptr || s.to != 5) continue;
+      CHECK(m->first == parts);
+      CHECK(m->total == 12);
+      CHECK(wire::encode(*m).size() < limits::kFrameBytesMax);
+      parts += static_cast<int>(m->blobs.size());
+    }
+    CHECK(parts == 12);
+  }
+  SECTION("all parts together have a limit, and all nodes hear of it") {
+    Core many = running(60, 60, 60);
+    for (MemberId id = 1; id <= 60; ++id)
+      many.take(event::FencePart{id, wire::Fence{0, "f", std::string(limits::kFenceBlobBytesMax, 'x')}});
+    for (const MemberId id : {1ul, 60ul})
+      CHECK_THAT(many.last<wire::Fenced>(id)->error, Catch::Contains("larger"));
+    CHECK(many.state.fences.at("f").parts.empty());
+  }
+  SECTION("the number of open fences has a limit") {
+    for (int i = 0; i < 64; ++i) part(1, "f" + std::to_string(i), "x");
+    CHECK_FALSE(c.last<wire::Fenced>(1));
+    part(1, "one more", "x");
+    CHECK_FALSE(c.last<wire::Fenced>(1)->error.empty());
+    part(2, "f0", "x");
+    part(3, "f0", "x");
+    CHECK(c.last<wire::Fenced>(3)->error.empty());
+    c.sent.clear();
+    part(1, "another", "x");  // one that is complete made room
+    CHECK_FALSE(c.last<wire::Fenced>(1));
+  }
+  SECTION("a node that has gone gives no part") {
+    part(1, "f", "one");
+    c.done(3);
+    c.take(event::Cut{3});
+    CHECK_FALSE(c.last<wire::Fenced>(1)->error.empty());
+    part(2, "g", "two");
+    CHECK_FALSE(c.last<wire::Fenced>(2)->error.empty());
+  }
+  SECTION("not of this round, too large, not in the round: nothing") {
+    c.take(event::FencePart{1, wire::Fence{7, "f", ""}});
+    part(1, "f", std::string(limits::kFenceBlobBytesMax + 1, 'x'));
+    part(99, "f", "x");
+    CHECK(c.state.fences.empty());
+  }
+}
+
+TEST_CASE("coordinator: nodes with one host name are told apart", "[rendezvous]") {
+  struct Row {
+    const char* name;
+    bool hints;
+    bool one_address;
+    std::string names;
+  };
+  const std::vector<Row> rows{
+      {"by node rank", true, true, "a, vm#0, vm#1"},
+      {"by address", false, false, "a, vm (10.0.0.2), vm (10.0.0.3)"},
+      {"by the order of joining", false, true, "a, vm#0, vm#1"},
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    Core c(4, 4);
+    c.join(1, "a");
+    for (const MemberId id : {2ul, 3ul}) {
+      auto h = c.hello("vm", row.hints ? std::optional<int>(3 - static_cast<int>(id)) : std::nullopt);
+      h.incarnation = std::to_string(id);
+      const std::string address = row.one_address ? "127.0.0.1" : "10.0.0." + std::to_string(id);
+      c.take(event::Joined{id, h, Link{address, "10.0.0.1", true, false}});
+    }
+    CHECK_THAT(sentence(c.config, c.state, c.now), Catch::Contains("nodes joined: " + row.names + ";"));
+  }
+}
+
+TEST_CASE("coordinator: a failure names the node that is meant", "[rendezvous]") {
+  Core c(2, 2);
+  for (const MemberId id : {1ul, 2ul}) {
+    auto h = c.hello("vm");
+    h.incarnation = std::to_string(id);
+    c.take(event::Joined{id, h, Link{"127.0.0.1", "127.0.0.1", true, id == 1}});
+  }
+  Failure f;
+  f.rank = 1;
+  f.host = "vm";
+  f.status = Exited{7};
+  c.take(event::Failed{2, f});
+  CHECK(c.last<wire::Stop>(1)->cause->host == "vm#1");
+}
+
+TEST_CASE("coordinator: a disagreement names both nodes with what their users wrote", "[rendezvous]") {
+  Core c(2, 2);
+  c.join(1, "ha");
+  auto other = c.hello("hb");
+  other.nnodes_min = other.nnodes_max = 3;
+  c.take(event::Joined{2, other, Link{"10.0.0.2", "10.0.0.1", true, false}});
+  const std::string want =
+      "--nnodes differs: hb (10.0.0.2) has 3, the job at ha (10.0.0.1) has 2; start all nodes with the same "
+      "options";
+  CHECK(c.last<wire::Refused>(2)->sentence == want);
+  REQUIRE(c.notes.size() == 1);
+  CHECK(c.notes[0].sentence == "refused hb (10.0.0.2): " + want);
+  CHECK(c.notes[0].stranger);
+  CHECK_FALSE(c.notes[0].told);
+}
+
+TEST_CASE("coordinator: a second job with the same id hears that it is a spare, and that it ran nothing",
+          "[rendezvous]") {
+  Core c = running(2, 2, 2);
+  c.config.run_id = "t";
+  c.join(3, "other");
+  const auto warned = c.last<wire::Notice>(3);
+  REQUIRE(warned);
+  CHECK_THAT(warned->sentence, Catch::Contains("spare of run id 't'") && Catch::Contains("n1 (10.0.0.1)") &&
+                                   Catch::Contains("--rdzv-id"));
+  c.done(1);
+  c.done(2);
+  CHECK_THAT(c.last<wire::Notice>(3)->sentence, Catch::Contains("ran no worker"));
+  CHECK(c.last<wire::Close>(3)->exit_code == 0);
+}
+
+TEST_CASE("lines that strangers cause: each once in the gap, and not too many", "[rendezvous]") {
+  LineLimiter limiter(60s, 3);
+  CHECK(limiter.may_say("a", t0));
+  CHECK_FALSE(limiter.may_say("a", t0 + 59s));
+  CHECK(limiter.may_say("b", t0 + 1s));
+  CHECK(limiter.may_say("c", t0 + 2s));
+  CHECK_FALSE(limiter.may_say("d", t0 + 3s));
+  CHECK(limiter.may_say("a", t0 + 60s));
+  CHECK(limiter.may_say("e", t0 + 62s));
 }
 
 TEST_CASE("coordinator: a fresh one goes on with the rounds and restarts of its members", "[rendezvous]") {

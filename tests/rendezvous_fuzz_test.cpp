@@ -39,8 +39,9 @@ TEST_CASE("fuzz: streams of agents' frames, some broken, never crash the coordin
                              Leave{static_cast<rendezvous::Leaving>(roll(3)), "x"},
                              Fence{roll(3), "f", "blob"},
                              Suspended{true},
+                             GoingAway{"x"},
                              KeepAlive{}};
-      std::string body = encode(all[roll(10)]);
+      std::string body = encode(all[roll(11)]);
       if (roll(20) == 0) body[place(body)] = byte();
       stream += net::frame(body);
     }

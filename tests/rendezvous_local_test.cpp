@@ -81,6 +81,15 @@ TEST_CASE("local: a failure restarts, the next one ends the job with its own cod
   CHECK(closed.root_cause->rank == 1);
 }
 
+TEST_CASE("local: a fence of one node comes back", "[rendezvous]") {
+  Local job(0);
+  CHECK_FALSE(job.member->fence("f", "x"));
+  job.member->ready(1);
+  job.next<Started>();
+  CHECK(job.member->fence("f", "x"));
+  CHECK(job.next<Fenced>().blobs == std::vector<std::string>{"x"});
+}
+
 TEST_CASE("local: Ctrl-C closes with 130 and says goodbye", "[rendezvous]") {
   Local job(0);
   job.member->ready(1);

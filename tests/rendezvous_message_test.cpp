@@ -65,8 +65,10 @@ std::vector<Message> one_of_each() {
           Stop{2, 4, "why", a_failure()},
           Close{2, Outcome::NodesMissing, 75, "why", a_failure(), true},
           Goodbye{},
-          Fenced{1, "f", {"a", std::string("\0", 1)}},
-          KeepAlive{}};
+          wire::Fenced{1, "f", 0, 2, {"a", std::string("\0", 1)}, {}},
+          KeepAlive{},
+          GoingAway{"SIGTERM"},
+          wire::Fenced{1, "f", 0, 0, {}, "too large"}};
 }
 
 }  // namespace
@@ -208,7 +210,7 @@ TEST_CASE("hosting: who serves the endpoint", "[rendezvous]") {
       {"a name for it", BackendKind::C10d, "job-ib", "10.77.0.1", {}, {}, false, Role::HostIfFree},
       {"own name is 127.0.1.1 here", BackendKind::C10d, "ha", "127.0.1.1", {}, {}, true, Role::HostIfFree},
       {"another host's", BackendKind::C10d, "10.77.0.2", "10.77.0.2", {}, {}, false, Role::Candidate},
-      {"forced", BackendKind::C10d, "10.99.0.1", "10.99.0.1", {}, true, false, Role::Host},
+      {"forced", BackendKind::C10d, "10.99.0.1", "10.99.0.1", {}, true, false, Role::HostIfFree},
       {"forbidden", BackendKind::C10d, "10.77.0.1", "10.77.0.1", {}, false, false, Role::Client},
       {"loopback", BackendKind::C10d, "localhost", "127.0.0.1", {}, {}, false, Role::HostIfFree},
       {"loopback, rank 0", BackendKind::C10d, "localhost", "127.0.0.1", 0, {}, false, Role::HostIfFree},

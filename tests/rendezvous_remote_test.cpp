@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
+#include "net/frame.hpp"
 #include "net/socket.hpp"
 #include "rendezvous/coordinator_server.hpp"
 #include "rendezvous/member.hpp"
@@ -244,7 +247,7 @@ TEST_CASE("c10d: a node that disagrees is refused with both values", "[rendezvou
   };
   const std::vector<Row> rows{
       {"run id", [](Config& c) { c.run_id = "other"; }, {"'other'", "'t'", "wrong run id"}, 69},
-      {"nnodes", [](Config& c) { c.nnodes_max = 5; }, {"2:5", "2:2"}, 69},
+      {"nnodes", [](Config& c) { c.nnodes_max = 5; }, {"has 2:5", "has 2;"}, 69},
       {"restarts", [](Config& c) { c.max_restarts = 9; }, {"9", "--max-restarts"}, 69},
       {"token", [](Config& c) { c.token = "secret"; }, {"wrong token"}, 69},
       {"backend",
@@ -350,6 +353,177 @@ TEST_CASE("c10d: strangers on the port disturb nothing", "[rendezvous]") {
   CHECK(read_all(half.get()).empty());
   job.add("b").member->ready(2);
   for (auto& agent : job.agents) job.next<Started>(agent);
+}
+
+TEST_CASE("c10d: strangers and refusals reach the console of the host, each once", "[rendezvous]") {
+  Job job(2);
+  job.config.token = "s3cret";
+  const std::uint16_t port = job.config.endpoint.port;
+  auto& host = job.add("a");
+  host.member->ready(1);
+  job.until([&] { return host.words.size() >= 2; });
+  const auto said = [&](const std::string& what) {
+    return std::count_if(host.words.begin(), host.words.end(),
+                         [&](const std::string& w) { return w.find(what) != std::string::npos; });
+  };
+  for (int i = 0; i < 20; ++i) {
+    CHECK(read_all(stranger(port, std::string("\x16\x03\x01", 3)).get()).empty());
+    CHECK(read_all(stranger(port, "\x7f").get()).empty());
+  }
+  CHECK(job.until([&] { return said("a client at 127.0.0.1 speaks TLS") == 1; }));
+  CHECK(job.until([&] { return said("no protocol of it") == 1; }));
+  Config other = job.config;
+  other.token = "wrong";
+  other.is_host = false;
+  auto& wrong = job.add(other);
+  wrong.member->ready(2);
+  CHECK_THAT(job.next<Closed>(wrong).reason, Catch::Contains("wrong token"));
+  other.token = job.config.token;
+  other.run_id = "other";
+  auto& lost = job.add(other);
+  lost.member->ready(2);
+  job.next<Closed>(lost);
+  CHECK(job.until([&] { return said("went when it was asked for the token") == 1; }));
+  CHECK(job.until([&] { return said("wrong run id") == 1; }));
+  CHECK(said("speaks TLS") == 1);
+}
+
+TEST_CASE("c10d: a fence over the wire, larger than one message", "[rendezvous]") {
+  Job job(6);
+  for (int i = 0; i < 6; ++i) job.add("n" + std::to_string(i));
+  CHECK_FALSE(job.agents[0].member->fence("f", ""));  // no round yet
+  const auto worlds = job.start();
+  CHECK_FALSE(job.agents[0].member->fence("", "x"));
+  CHECK_FALSE(job.agents[0].member->fence("f", std::string(limits::kFenceBlobBytesMax + 1, 'x')));
+  const auto blob = [](int rank) {
+    return std::string(limits::kFenceBlobBytesMax, static_cast<char>(rank));  // any bytes, zeros too
+  };
+  for (std::size_t i = 0; i < 6; ++i) CHECK(job.agents[i].member->fence("f", blob(worlds[i].group_rank)));
+  for (auto& agent : job.agents) {
+    const auto all = job.next<Fenced>(agent);
+    CHECK(all.name == "f");
+    REQUIRE(all.blobs.size() == 6);
+    for (int rank = 0; rank < 6; ++rank) CHECK(all.blobs[static_cast<std::size_t>(rank)] == blob(rank));
+  }
+}
+
+TEST_CASE("c10d: a leave is told at once, and confirmed when the workers are gone", "[rendezvous]") {
+  Job job(3);
+  job.config.nnodes_min = 2;
+  for (const char* host : {"a", "b", "c"}) job.add(host);
+  job.start();
+  std::size_t guest = 0;
+  const auto hosts = [&](std::size_t i) {
+    return std::any_of(job.agents[i].words.begin(), job.agents[i].words.end(),
+                       [](const std::string& w) { return w.find("listens at") != std::string::npos; });
+  };
+  while (hosts(guest)) ++guest;
+  job.agents[guest].member->announce_leaving("SIGTERM");
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i == guest) continue;
+    CHECK_THAT(job.next<Stopped>(job.agents[i]).reason, Catch::Contains("leaves: SIGTERM"));
+    job.agents[i].member->ready(7);
+  }
+  CHECK(job.agents[guest].events.empty());
+  bool gone = false;
+  job.agents[guest].member->leave(Leaving::Politely, "SIGTERM", 5s, [&] { gone = true; });
+  CHECK(job.until([&] { return gone; }));
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i != guest) CHECK(job.next<Started>(job.agents[i]).world.group_world_size == 2);
+  }
+}
+
+TEST_CASE("c10d: who said that it is suspended may be silent", "[rendezvous]") {
+  for (const bool says_so : {true, false}) {
+    Job job(2);
+    job.config.timeouts.keep_alive_interval = 50ms;
+    job.config.timeouts.rejoin = 20s;
+    job.add("a").member->ready(1);
+    job.until([&] { return job.agents[0].words.size() >= 2; });
+    wire::Hello hello;
+    hello.run_id = "t";
+    hello.incarnation = "b";
+    hello.host_name = "b";
+    hello.nnodes_min = hello.nnodes_max = 2;
+    hello.ready = true;
+    const auto silent = stranger(job.config.endpoint.port, "CXR1" + net::frame(wire::encode(hello)));
+    job.next<Started>(job.agents[0]);
+    if (says_so) {
+      const std::string word = net::frame(wire::encode(wire::Suspended{true}));
+      (void)!::send(silent.get(), word.data(), word.size(), MSG_NOSIGNAL);
+      CHECK(job.until([&] { return job.agents[0].words.back().find("b (127.0.0.1) is suspended") == 0; }));
+      CHECK_FALSE(job.until([&] { return !job.agents[0].events.empty(); }, 1s));  // five times the limit
+    } else {
+      CHECK_THAT(job.next<Stopped>(job.agents[0]).reason, Catch::Contains("nothing heard"));
+    }
+  }
+}
+
+TEST_CASE("the thread of a hosted coordinator starts with its first client", "[rendezvous]") {
+  const auto threads = [] {
+    const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  EventLoop loop;
+  const auto before = threads();
+  std::vector<net::Listener> listeners;
+  listeners.push_back(std::move(*net::listen(net::parse_address("127.0.0.1"), 0)));
+  const std::uint16_t port = listeners.front().port;
+  CoordinatorServer::Options options;
+  options.core.run_id = "t";
+  auto server = CoordinatorServer::start(
+      loop, std::move(listeners), options,
+      {[](UniqueFd, std::vector<std::uint8_t>) {}, [](std::string) {}, [](const Error&) {}});
+  REQUIRE(server);
+  CHECK(threads() == before);
+  const auto client = stranger(port, "GET /healthz HTTP/1.1\r\n\r\n");
+  loop.run_once(EventLoop::now() + kLimit);
+  CHECK_THAT(read_all(client.get()), Catch::Contains("200 OK"));
+  CHECK(threads() == before + 1);
+}
+
+TEST_CASE("c10d: what is on a foreign port is said", "[rendezvous]") {
+  Job job(2);
+  auto other = net::listen(net::parse_address("127.0.0.1"), job.config.endpoint.port);
+  REQUIRE(other);
+  std::string answer;
+  std::vector<UniqueFd> taken;
+  const auto watch = job.loop.watch(other->fd.get(), EPOLLIN, [&](std::uint32_t) {
+    auto socket = net::accept(other->fd.get());
+    if (!socket || !*socket) return;
+    (void)!::send((*socket)->get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    taken.push_back(std::move(**socket));
+  });
+  SECTION("HTTP") {
+    answer = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    job.add("a").member->ready(1);
+    const auto closed = job.next<Closed>(job.agents[0]);
+    CHECK(closed.exit_code == 69);
+    CHECK_THAT(closed.reason, Catch::Contains("no rendezvous") && Catch::Contains("HTTP?"));
+  }
+  SECTION("nothing: a line first, then the end, though join_timeout is long") {
+    job.config.timeouts.join = 600s;
+    job.add("a").member->ready(1);
+    CHECK(job.until([&] { return !job.agents[0].words.empty(); }));
+    CHECK_THAT(job.agents[0].words.at(0), Catch::Contains("has said nothing for 1 s"));
+    CHECK(job.agents[0].events.empty());
+    const auto closed = job.next<Closed>(job.agents[0]);
+    CHECK(closed.exit_code == 69);
+    CHECK_THAT(closed.reason, Catch::Contains("taken by a program that is no rendezvous"));
+  }
+}
+
+TEST_CASE("c10d: a program of this host that closes every connection ends the wait soon", "[rendezvous]") {
+  Job job(2);
+  job.config.timeouts.join = 600s;
+  auto other = net::listen(net::parse_address("127.0.0.1"), job.config.endpoint.port);
+  REQUIRE(other);
+  const auto watch =
+      job.loop.watch(other->fd.get(), EPOLLIN, [&](std::uint32_t) { (void)net::accept(other->fd.get()); });
+  job.add("a").member->ready(1);
+  const auto closed = job.next<Closed>(job.agents[0]);
+  CHECK(closed.exit_code == 69);
+  CHECK_THAT(closed.reason, Catch::Contains("taken by a program that is no rendezvous"));
 }
 
 TEST_CASE("c10d: fifty nodes at once", "[rendezvous]") {

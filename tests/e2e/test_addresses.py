@@ -191,6 +191,13 @@ class Addresses(harness.Case):
             self.assertRegex(said[what], pattern)
         self.assertEqual(len(set(said.values())), 4)
 
+    def test_equal_host_names_are_told_apart(self):
+        ha, = self.nodes(1)
+        hints = [self.start([*job(3, f"10.77.0.1:{PORT}", "--node-rank", str(i)), *self.steps()], on=ha) for i in range(2)]
+        hints[0].wait_for_line("2 of 3 nodes joined: ha#0, ha#1;")
+        third = self.start([*job(3, f"10.77.0.1:{PORT}", "--node-rank", "2"), *self.steps()], on=ha)
+        self.assertEqual(sorted(self.meet([*hints, third])), [0, 1, 2])
+
     def test_waiting_says_for_whom(self):
         ha, hb, hc = self.nodes(3)
         agents = [self.start([*job(3, f"10.77.0.1:{PORT}"), *self.steps()], on=node) for node in (ha, hb)]

@@ -157,6 +157,33 @@ class BadBytes(harness.Case):
                     pass
         self.finish(agents)
 
+    def test_the_hosts_console_names_who_was_refused(self):
+        """One line for each cause, however often it comes."""
+        hosts = self.nodes(3)
+        args = ["--nnodes", "2", "--rdzv-endpoint", f"10.77.0.1:{CONTROL}", self.worker, "barrier:a", f"touch:{self.dir}/up.{{rank}}",
+                f"wait:{self.dir}/go"]
+        agents = self.run_all(args, hosts[:2])
+        self.wait_for_files("up.0", "up.1")
+        for _ in range(20):
+            with socket.create_connection(("10.77.0.1", CONTROL), 10) as s:
+                s.settimeout(20 * harness.SLOW)
+                s.sendall(TLS_HELLO)
+                try:
+                    s.recv(100)
+                except ConnectionError:
+                    pass
+        other = self.start(["--rdzv-id", "other\x1b[31m", *args], on=hosts[2])
+        self.assertEqual(other.code(), 2)   # no terminal sequence gets that far
+        for number in ("3", "2:4"):
+            other = self.start(["--nnodes", number, *args[2:]], on=hosts[2])
+            self.assertEqual(other.code(), 69)
+            self.assertRegex(other.err, rf"--nnodes differs: hc \(10\.77\.0\.3\) has {number}, the job at ha \(10\.77\.0\.1\) has 2;")
+            agents[0].wait_for_line(rf"refused hc \(10\.77\.0\.3\): --nnodes differs.*has {number}, ")
+        agents[0].wait_for_line("a client at 10.77.0.254 speaks TLS")
+        self.assertEqual(sum("speaks TLS" in line for line in agents[0].err_lines), 1)
+        (self.dir / "go").touch()
+        self.assert_codes(agents, 0)
+
     def test_more_connections_than_may_wait(self):
         """Idle strangers do not keep a node from joining."""
         ha, hb = self.nodes(2)

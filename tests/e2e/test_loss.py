@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent or a whole node is lost: the others act, at once where the connection tells, in time where it is silent."""
 import random
+import signal
 import time
 
 import harness
@@ -124,6 +125,93 @@ class Loss(harness.Case):
         second = self.start(args, on=hb)
         self.assert_codes([first, second], 0)
         self.assertEqual(self.rounds(), {(0, 0): ("1", "0"), (1, 0): ("2", "0"), (1, 1): ("2", "0")})
+
+    def leaving_job(self, nodes, leaver, nnodes, conf=QUICK):
+        """Round 0: the worker on `leaver` hears SIGTERM and lasts until the file `go` is there; the other's ends by it."""
+        args = ["--nnodes", nnodes, *ENDPOINT, "--rdzv-conf", conf, "--shutdown-timeout", "300", self.worker, f"env:{self.dir}",
+                "barrier:b", f"[round=0,host={leaver}]count:TERM={self.dir}/heard", f"touch:{self.dir}/up.{{round}}.{{rank}}",
+                f"[round=0,host={leaver}]wait:{self.dir}/go", f"[round=0,host!={leaver}]forever"]
+        agents = self.run_all(args, nodes)
+        self.wait_for_files("up.0.0", "up.0.1")
+        return agents, {facts["host"]: facts["pid"] for facts in self.worker_files().values()}
+
+    def test_leave_is_told_at_once(self):
+        """SIGTERM to one agent: the others stop at once, not when its workers have used their grace up."""
+        nodes = self.nodes(2)
+        agents, workers = self.leaving_job(nodes, "hb", "1:2")
+        agents[1].signal(signal.SIGTERM)
+        agents[0].wait_for_line(r"hb .*leaves: SIGTERM")
+        harness.wait_until("worker on ha is stopped", lambda: not harness.alive(workers["ha"]))
+        self.wait_for_files("heard")
+        self.assertTrue(harness.alive(workers["hb"]))
+        agents[0].wait_for_line("waiting for the workers to end on hb")
+        self.assertFalse((self.dir / "up.1.0").exists(), "a new round beside a worker of the old one")
+        (self.dir / "go").touch()
+        self.assertEqual(agents[1].code(), 143)
+        self.assertEqual(agents[0].code(), 0)
+        self.assertEqual(self.rounds()[1, 0], ("1", "0"))
+
+    def test_leave_of_the_host_is_told_at_once(self):
+        nodes = self.nodes(2)
+        agents, workers = self.leaving_job(nodes, "ha", "2")
+        agents[0].signal(signal.SIGTERM)
+        agents[1].wait_for_line(r"ha .*leaves: SIGTERM; it hosts the rendezvous")
+        harness.wait_until("worker on hb is stopped", lambda: not harness.alive(workers["hb"]))
+        self.assertTrue(harness.alive(workers["ha"]))
+        (self.dir / "go").touch()
+        self.assertEqual(agents[0].code(), 143)
+        self.assertEqual(agents[1].code(), 75)
+
+    def test_suspended_node_is_no_lost_node(self):
+        """Ctrl-Z at one node: its workers sleep, the others hear why, nobody is lost; fg goes on."""
+        nodes = self.nodes(2)
+        agents = self.run_all(["--nnodes", "1:2", *ENDPOINT, "--rdzv-conf", "keep_alive_interval=0.2,keep_alive_max_attempt=3", self.worker,
+                               f"env:{self.dir}", "barrier:b", f"touch:{self.dir}/up.{{rank}}", f"wait:{self.dir}/go"], nodes)
+        self.wait_for_files("up.0", "up.1")
+        worker = self.worker_files()[0, 1]["pid"]
+        agents[1].signal(signal.SIGTSTP)
+        agents[0].wait_for_line(r"hb \(10\.77\.0\.2\) is suspended")
+        for what, pid in (("its worker", worker), ("what the shell sees", agents[1].pid)):
+            harness.wait_until(f"{what} is stopped", lambda pid=pid: harness.stat(pid)[0] == "T")
+        end = time.monotonic() + 3 * 0.6
+        harness.wait_until("three times the limit of silence", lambda: time.monotonic() > end)
+        self.assertEqual(harness.stat(worker)[0], "T")
+        agents[1].signal(signal.SIGCONT)
+        agents[0].wait_for_line(r"hb \(10\.77\.0\.2\) goes on")
+        (self.dir / "go").touch()
+        self.assert_codes(agents, 0)
+        self.assertEqual(self.rounds(), {(0, 0): ("2", "0"), (0, 1): ("2", "0")})
+
+    def test_failure_elsewhere_ends_a_suspended_node(self):
+        nodes = self.nodes(2)
+        agents = self.run_all(["--nnodes", "2", *ENDPOINT, self.worker, f"env:{self.dir}", "barrier:b", f"touch:{self.dir}/up.{{rank}}",
+                               f"[rank=0]wait:{self.dir}/go", "[rank=0]exit:3", "forever"], nodes)
+        self.wait_for_files("up.0", "up.1")
+        worker = self.worker_files()[0, 1]["pid"]
+        agents[1].signal(signal.SIGTSTP)
+        harness.wait_until("its worker is stopped", lambda: harness.stat(worker)[0] == "T")
+        (self.dir / "go").touch()
+        self.assertEqual(agents[0].code(), 3)
+        harness.wait_until("the sleeping worker is gone", lambda: not harness.alive(worker))
+        agents[1].signal(signal.SIGCONT)  # fg: the shell gets its end
+        self.assertEqual(agents[1].code(), 3)
+
+    def test_second_job_with_the_same_id(self):
+        """Two jobs that somebody started with default ids at one endpoint: the second is warned, and told that it ran nothing."""
+        ha, hb, hc = self.nodes(3)
+        args = ["--nnodes", "2", "--rdzv-endpoint", "10.77.0.1:29501", self.worker, f"env:{self.dir}", f"touch:{self.dir}/up.{{rank}}",
+                f"wait:{self.dir}/go"]
+        agents = self.run_all(args, (ha, hb))
+        self.wait_for_files("up.0", "up.1")
+        second = self.run_all(args, (hc, hb))
+        for agent in second:
+            line = agent.wait_for_line("spare of run id 'none'.*").string
+            self.assertRegex(line, r"complete at ha \(10\.77\.0\.1\).*--rdzv-id")
+        agents[0].wait_for_line(r"hc \(10\.77\.0\.3\) waits as a spare")
+        (self.dir / "go").touch()
+        self.assert_codes([*agents, *second], 0)
+        for agent in second:
+            self.assertRegex(agent.err, "ran no worker")
 
     def test_spare(self):
         """A15: one agent more than the maximum waits, disturbs nobody, and leaves with 0."""

@@ -102,6 +102,20 @@ class Ports(harness.Case):
         (self.dir / "go").touch()
         self.assert_codes(agents, 0)
 
+    def test_foreign_program_on_the_endpoints_port(self):
+        """Said within a second or so, and given up soon, however long join_timeout is; with what is there."""
+        self.take(29601)   # takes connections, says nothing
+        web = self.background(["/usr/bin/python3", "-u", "-c", "import http.server as h; s = h.HTTPServer(('', 29602), "
+                               "h.BaseHTTPRequestHandler); print('up'); s.serve_forever()"])
+        web.wait_for_line("up")
+        silent, http = (self.start(["--nnodes", "2", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-conf", "join_timeout=600", self.worker])
+                        for port in (29601, 29602))
+        self.assertEqual(http.code(), 69)
+        self.assertRegex(http.err, r"29602 answers but is no rendezvous.*HTTP\?")
+        silent.wait_for_line("29601 takes connections but has said nothing")
+        self.assertEqual(silent.code(), 69)
+        self.assertRegex(silent.err, "port 29601 of this host is taken by a program that is no rendezvous")
+
     def test_range_that_is_full(self):
         self.take(30000, 30001)
         agent = self.start(["--standalone", "--port-range", "30000-30001", self.worker, f"touch:{self.dir}/started"])

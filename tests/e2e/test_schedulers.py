@@ -53,6 +53,20 @@ class Schedulers(harness.Case):
     def test_pytorchjob_manifest_master_says_localhost(self):
         self.assertEqual(self.pytorchjob(self.manifest, master_says_localhost=True), ["job-master-0", "job-worker-0", "job-worker-1"])
 
+    def test_two_agents_of_one_machine_that_both_shall_serve(self):
+        """RANK=0 and localhost in both environments: the first to bind serves, the other is its client."""
+        ha, = self.nodes(1)
+        env = {"MASTER_ADDR": "localhost", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "0"}
+        agents = [self.start(self.manifest(env), on=ha, env=env) for _ in range(2)]
+        self.assertEqual(self.placed(agents), ["ha", "ha"])
+
+    def test_leader_worker_set_two_leaders_on_one_machine(self):
+        nodes = self.named_nodes(["lws-0"])
+        nodes[0].hosts("127.0.0.1 localhost", f"{nodes[0].address} lws-0.lws.default")
+        env = {"LWS_LEADER_ADDRESS": "lws-0.lws.default", "LWS_WORKER_INDEX": "0", "LWS_GROUP_SIZE": "2"}
+        agents = [self.start(["--nnodes", "2", *self.steps()], on=nodes[0], env=env) for _ in range(2)]
+        self.assertEqual(self.placed(agents), ["lws-0", "lws-0"])
+
     def test_pytorchjob_without_endpoint(self):
         self.assertEqual(self.pytorchjob(lambda env: ["--nnodes", "3", *self.steps()]), ["job-master-0", "job-worker-0", "job-worker-1"])
 

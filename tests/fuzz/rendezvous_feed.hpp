@@ -49,6 +49,7 @@ inline void feed_coordinator(std::string_view bytes) {
       if (const auto* m = std::get_if<wire::Failed>(&**message)) take(event::Failed{id, m->failure});
       if (const auto* m = std::get_if<wire::Done>(&**message)) take(event::Done{id, m->round});
       if (const auto* m = std::get_if<wire::Leave>(&**message)) take(event::Left{id, *m});
+      if (const auto* m = std::get_if<wire::GoingAway>(&**message)) take(event::GoingAway{id, *m});
       if (const auto* m = std::get_if<wire::Fence>(&**message)) take(event::FencePart{id, *m});
       if (const auto* m = std::get_if<wire::Suspended>(&**message)) take(event::Suspended{id, m->suspended});
     }

@@ -27,6 +27,7 @@ class Cluster {
   [[nodiscard]] bool settled() const;
   [[nodiscard]] const std::string& violation() const { return violation_; }
   [[nodiscard]] std::uint64_t trace() const { return trace_; }  ///< hash of everything that happened
+  [[nodiscard]] int fences() const { return fences_; }          ///< answered
   [[nodiscard]] int rounds_started() const { return rounds_started_; }
   [[nodiscard]] const std::string& story() const { return story_; }  ///< last events, for a failure
 
@@ -57,6 +58,7 @@ class Cluster {
     bool ended = false;          ///< Closed was delivered
     bool retired = false;        ///< its job is over: nobody starts it again
     std::int64_t last_round = -1;
+    bool suspended = false;  ///< its workers sleep
   };
   struct Server {
     std::uint64_t process = 0;  ///< 0: none
@@ -74,6 +76,9 @@ class Cluster {
   void on_started(NodeId id, const World& world);
   void on_stopped(NodeId id);
   void on_closed(NodeId id, const rendezvous::Closed& closed);
+  void on_fenced(NodeId id, const rendezvous::Fenced& fenced);
+  void suspend(NodeId id);
+  void leave(NodeId id);
   void worker_happens(NodeId id, std::uint64_t process, std::int64_t round);
   void hang_up(NodeId id);
 
@@ -107,6 +112,7 @@ class Cluster {
   std::string story_;
   std::uint64_t trace_ = 1469598103934665603ull;
   int rounds_started_ = 0;
+  int fences_ = 0;
 };
 
 }  // namespace cxxrun::sim

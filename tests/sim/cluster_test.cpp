@@ -17,6 +17,7 @@ MemberEvent copy_event(const MemberEvent& event) {
   if (const auto* e = std::get_if<Stopped>(&event)) return *e;
   if (const auto* e = std::get_if<Closed>(&event)) return *e;
   if (const auto* e = std::get_if<Waiting>(&event)) return *e;
+  if (const auto* e = std::get_if<Fenced>(&event)) return *e;
   return Waiting{};
 }
 }  // namespace
@@ -198,6 +199,7 @@ void Cluster::deliver(NodeId id, const MemberEvent& event) {
   if (const auto* e = std::get_if<Started>(&event)) on_started(id, e->world);
   if (std::holds_alternative<Stopped>(event)) on_stopped(id);
   if (const auto* e = std::get_if<Closed>(&event)) on_closed(id, *e);
+  if (const auto* e = std::get_if<Fenced>(&event)) on_fenced(id, *e);
 }
 
 void Cluster::on_started(NodeId id, const World& world) {
@@ -215,12 +217,68 @@ void Cluster::on_started(NodeId id, const World& world) {
        std::to_string(world.group_rank) + "/" + std::to_string(world.group_world_size));
   check_start(id);
   const auto process = a.process;
+  // Each node's part names it, by round and rank: what comes back must be everybody's of this round, in
+  // order.
+  world_.after(world_.between(0ms, 2s), [this, id, process, round = world.round] {
+    const Agent& now = agents_[static_cast<std::size_t>(id)];
+    if (now.process != process || now.world.round != round) return;
+    take(id,
+         member_event::AgentFences{"f", std::to_string(round) + " " + std::to_string(now.world.group_rank)});
+  });
   world_.after(world_.between(1s, 60s),
                [this, id, process, round = world.round] { worker_happens(id, process, round); });
 }
 
+void Cluster::on_fenced(NodeId id, const Fenced& fenced) {
+  const Agent& a = agents_[static_cast<std::size_t>(id)];
+  if (!fenced.error.empty() || fenced.round != a.world.round) return;
+  ++fences_;
+  if (static_cast<int>(fenced.blobs.size()) != a.world.group_world_size)
+    violate("a fence without some parts");
+  for (std::size_t rank = 0; rank < fenced.blobs.size(); ++rank) {
+    if (fenced.blobs[rank] != std::to_string(fenced.round) + " " + std::to_string(rank))
+      violate("a fence's part " + std::to_string(rank) + " is '" + fenced.blobs[rank] + "'");
+  }
+}
+
+/// Ctrl-Z: the workers sleep, the agent stays awake.
+void Cluster::suspend(NodeId id) {
+  Agent& a = agents_[static_cast<std::size_t>(id)];
+  if (a.process == 0 || !a.workers || a.ended) return;
+  note("node " + std::to_string(id) + " is suspended");
+  a.suspended = true;
+  take(id, member_event::AgentSuspended{true});
+  world_.after(world_.between(1s, 60s), [this, id, process = a.process] {
+    Agent& now = agents_[static_cast<std::size_t>(id)];
+    if (now.process != process) return;
+    now.suspended = false;
+    take(id, member_event::AgentSuspended{false});
+  });
+}
+
+/// SIGTERM: said at once, then the workers are stopped, then the agent says goodbye.
+void Cluster::leave(NodeId id) {
+  Agent& a = agents_[static_cast<std::size_t>(id)];
+  if (a.process == 0 || a.ended) return;
+  note("node " + std::to_string(id) + " is asked to leave");
+  const auto process = a.process;
+  if (a.workers) take(id, member_event::AgentGoesAway{"SIGTERM"});
+  a.suspended = false;
+  world_.after(world_.between(0ms, kStopMax), [this, id, process] {
+    Agent& now = agents_[static_cast<std::size_t>(id)];
+    if (now.process != process) return;
+    now.workers = false;
+    take(id, member_event::AgentLeaves{Leaving::Politely, "SIGTERM", 2s});
+  });
+  world_.after(world_.between(3s, 30s), [this, id] { start_agent(id); });
+}
+
 void Cluster::worker_happens(NodeId id, std::uint64_t process, std::int64_t round) {
   const Agent& a = agents_[static_cast<std::size_t>(id)];
+  if (a.process == process && a.suspended && a.workers) {  // it sleeps: later
+    world_.after(1s, [this, id, process, round] { worker_happens(id, process, round); });
+    return;
+  }
   if (a.process != process || !a.workers || a.world.round != round || !a.state.running || a.ended) return;
   if (!faults_ || world_.roll(100) >= fail_percent_) return take(id, member_event::AgentDone{round});
   Failure f;
@@ -240,8 +298,8 @@ void Cluster::on_stopped(NodeId id) {
   world_.after(world_.between(0ms, kStopMax), [this, id, process] {
     Agent& a = agents_[static_cast<std::size_t>(id)];
     if (a.process != process || a.ended) return;
-    a.workers = false;
-    take(id, member_event::AgentReady{1});
+    a.workers = a.suspended = false;
+    if (!a.state.going_away) take(id, member_event::AgentReady{1});
   });
 }
 
@@ -378,6 +436,9 @@ void Cluster::at_server(LinkId id, const wire::Message& message) {
   if (const auto* m = std::get_if<wire::Failed>(&message)) serve(event::Failed{member, m->failure});
   if (const auto* m = std::get_if<wire::Done>(&message)) serve(event::Done{member, m->round});
   if (const auto* m = std::get_if<wire::Leave>(&message)) serve(event::Left{member, *m});
+  if (const auto* m = std::get_if<wire::GoingAway>(&message)) serve(event::GoingAway{member, *m});
+  if (const auto* m = std::get_if<wire::Fence>(&message)) serve(event::FencePart{member, *m});
+  if (const auto* m = std::get_if<wire::Suspended>(&message)) serve(event::Suspended{member, m->suspended});
 }
 
 void Cluster::sweep(std::uint64_t process) {
@@ -400,7 +461,7 @@ void Cluster::sweep(std::uint64_t process) {
 void Cluster::fault() {
   if (!faults_) return;
   const auto node = static_cast<NodeId>(world_.roll(kNodes));
-  const auto kind = world_.roll(10);
+  const auto kind = world_.roll(11);
   if (kind < 3) {
     end_agent(node, world_.roll(3) == 0);
     world_.after(world_.between(100ms, 40s), [this, node] { start_agent(node); });
@@ -414,13 +475,10 @@ void Cluster::fault() {
       world_.heal(node, 0);
       world_.heal(0, node);
     });
-  } else if (kind == 8 && agents_[static_cast<std::size_t>(node)].process != 0) {
-    // SIGTERM: the workers are stopped first, then the agent says goodbye.
-    Agent& a = agents_[static_cast<std::size_t>(node)];
-    note("node " + std::to_string(node) + " is asked to leave");
-    a.workers = false;
-    take(node, member_event::AgentLeaves{Leaving::Politely, "SIGTERM", 2s});
-    world_.after(world_.between(3s, 30s), [this, node] { start_agent(node); });
+  } else if (kind == 8) {
+    leave(node);
+  } else if (kind == 9) {
+    suspend(node);
   }
   world_.after(world_.between(500ms, 40s), [this] { fault(); });
 }

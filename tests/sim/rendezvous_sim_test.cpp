@@ -24,20 +24,24 @@ std::vector<std::uint64_t> seeds_from_environment_or(std::uint64_t count) {
 
 TEST_CASE("rendezvous keeps its promises under faults", "[sim]") {
   int rounds = 0;
+  int fences = 0;
   const auto seeds = seeds_from_environment_or(200);
   for (const std::uint64_t seed : seeds) {
     Cluster cluster(seed);
     cluster.run_with_faults(5min);
     if (cluster.violation().empty()) cluster.heal_and_run(20min);
     rounds += cluster.rounds_started();
+    fences += cluster.fences();
     if (!cluster.violation().empty() || !cluster.settled()) {
       FAIL("CXXRUN_SEED=" << seed << ": "
                           << (cluster.violation().empty() ? "did not settle" : cluster.violation()) << "\n"
                           << cluster.story());
     }
   }
-  if (seeds.size() > 100)
-    CHECK(rounds > static_cast<int>(seeds.size()));  // the faults must not hide everything
+  if (seeds.size() > 100) {  // the faults must not hide everything
+    CHECK(rounds > static_cast<int>(seeds.size()));
+    CHECK(fences > static_cast<int>(seeds.size()));
+  }
 }
 
 TEST_CASE("one seed, one history", "[sim]") {
