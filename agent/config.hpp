@@ -13,6 +13,8 @@
 
 #include "launcher/spawn_spec.hpp"
 #include "rendezvous/config.hpp"
+#include "worker_env/environ.hpp"
+#include "worker_env/topology.hpp"
 
 namespace cxxrun::agent {
 
@@ -81,10 +83,14 @@ struct SignalOptions {
 
 /// CPUs and devices of the workers.
 struct PlacementOptions {
-  enum class Numa { Node, Socket, Exclusive, CoreComplex };
+  using Numa = worker_env::Binding;
   std::optional<Numa> numa_binding;  ///< unset: nothing is bound
   bool virtual_local_rank = false;   ///< LOCAL_RANK=0 and one device for each worker
   std::vector<std::string> gpus;  ///< --gpus: indices, GPU-... or MIG-... names, as given; empty: not given
+  // What follows, by local rank:
+  std::vector<worker_env::CpuSet> cpus;      ///< empty: nothing is bound
+  std::vector<int> threads;                  ///< OMP_NUM_THREADS where CPUs are bound; empty: by usable_cpus
+  std::vector<worker_env::Variables> masks;  ///< device masks that differ from ours; empty: none does
 };
 
 /// Where lines about the job go.

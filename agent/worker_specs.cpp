@@ -36,6 +36,8 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
                                               const std::function<std::string(int local_rank)>& error_path) {
   const worker_env::Inherited inherited = worker_env::inherit(config.environment);
   worker_env::Facts facts = facts_of(config);
+  facts.virtual_local_rank = config.placement.virtual_local_rank;
+  const PlacementOptions& placement = config.placement;
   std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
   for (int i = 0; i < world.local_world_size; ++i) {
     auto& spec = specs[static_cast<std::size_t>(i)];
@@ -44,7 +46,11 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
     spec.program = config.program.path;
     spec.argv = with_local_rank(config.program.argv, i);
     facts.error_file = error_path(i);
-    spec.env = worker_env::build(inherited, facts, world, i);
+    const auto at = static_cast<std::size_t>(i);
+    if (at < placement.cpus.size()) spec.cpus = placement.cpus[at];
+    facts.threads = at < placement.threads.size() ? placement.threads[at] : 0;
+    spec.env = worker_env::build(inherited, facts, world, i,
+                                 at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{});
     plan_streams(config, world, spec);
   }
   return specs;

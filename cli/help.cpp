@@ -87,6 +87,17 @@ What runs:
       a fresh program for each worker
       [spawn, PET_START_METHOD]
 
+CPUs and devices:
+  --numa-binding MODE
+      node, socket, exclusive or core-complex
+      [PET_NUMA_BINDING]
+  --gpus LIST
+      the devices of this node's workers: 2,4,7
+      [PET_GPUS]
+  --virtual-local-rank
+      LOCAL_RANK=0 and one device for each worker
+      [PET_VIRTUAL_LOCAL_RANK]
+
 Reports:
   --monitor-interval SECONDS
       accepted, without effect: nothing here polls

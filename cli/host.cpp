@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/host.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <system_error>
 
 #include "base/unique_fd.hpp"
@@ -150,32 +148,21 @@ int usable_cpus(const std::string& root) {
   return std::clamp(whole < most ? whole + 1 : whole, 1, cpus);  // rounded up, without libm
 }
 
+worker_env::InheritedMasks inherited_masks(const EnvironmentLookup& environment) {
+  return {environment("CUDA_VISIBLE_DEVICES"), environment("HIP_VISIBLE_DEVICES"),
+          environment("ROCR_VISIBLE_DEVICES")};
+}
+
+int usable_count(const std::vector<worker_env::Gpu>& gpus) {
+  return static_cast<int>(
+      std::count_if(gpus.begin(), gpus.end(), [](const worker_env::Gpu& gpu) { return gpu.usable; }));
+}
+
 int usable_gpus(const EnvironmentLookup& environment, const std::string& root) {
-  if (const auto mask = environment("CUDA_VISIBLE_DEVICES")) {
-    int count = 0;
-    std::string_view rest = *mask;
-    while (!rest.empty()) {
-      const auto comma = rest.find(',');
-      std::string_view entry = rest.substr(0, comma);
-      while (entry.starts_with(' ')) entry.remove_prefix(1);
-      const bool index = !entry.empty() && entry[0] >= '0' && entry[0] <= '9';
-      if (!index && !entry.starts_with("GPU-") && !entry.starts_with("MIG-"))
-        break;  // CUDA stops at the first that is none
-      ++count;
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-    return count;
-  }
-  struct Close {
-    void operator()(DIR* dir) const { ::closedir(dir); }
-  };
-  const std::unique_ptr<DIR, Close> dir(::opendir((root + "/proc/driver/nvidia/gpus").c_str()));
-  if (!dir) return 0;
-  int count = 0;
-  while (const dirent* entry = ::readdir(dir.get()))
-    count += entry->d_name[0] != '.' ? 1 : 0;  // NOLINT(concurrency-mt-unsafe)
-  return count;
+  const auto masks = inherited_masks(environment);
+  auto visible = worker_env::visible_devices(masks, 0, {});
+  if (visible && visible->masked) return static_cast<int>(visible->entries.size());
+  return usable_count(worker_env::read_gpus(root));
 }
 
 }  // namespace cxxrun::cli

@@ -8,6 +8,7 @@
 
 #include "base/result.hpp"
 #include "cli/options.hpp"
+#include "worker_env/devices.hpp"
 
 namespace cxxrun::cli {
 
@@ -24,9 +25,13 @@ namespace cxxrun::cli {
 /// The quota alone, in CPUs; nothing where there is none.
 [[nodiscard]] std::optional<double> cpu_quota(const std::string& root);
 
-/// GPUs that a worker would see: CUDA_VISIBLE_DEVICES (indices, UUIDs, MIG; the list ends at -1), else all
-/// that the driver lists below /proc/driver/nvidia/gpus.
+/// GPUs that a worker would see: those of the masks, else those of the machine that have a driver and a
+/// device file.
 [[nodiscard]] int usable_gpus(const EnvironmentLookup& environment, const std::string& root = "");
+
+/// The device masks of our environment.
+[[nodiscard]] worker_env::InheritedMasks inherited_masks(const EnvironmentLookup& environment);
+[[nodiscard]] int usable_count(const std::vector<worker_env::Gpu>& gpus);
 
 /// A small text file, whole. Never waits (a FIFO nobody writes to is empty). Errors, without the path: cannot
 /// be read, no file that ends, more than 64 KiB.

@@ -106,6 +106,11 @@ cli::Facts facts() {
   facts.usable_cpus = [] { return cli::usable_cpus(); };
   facts.mask_cpus = [] { return cli::mask_cpus(); };
   facts.usable_gpus = [] { return cli::usable_gpus([](const char* name) { return variable(name); }); };
+  facts.gpus = [] { return worker_env::read_gpus(); };
+  facts.allowed_cpus = [] { return worker_env::allowed_cpus(); };
+  facts.topology = [](const worker_env::CpuSet& cpus, worker_env::Binding binding) {
+    return worker_env::read_topology(cpus, binding);
+  };
   facts.host_name = host_name;
   facts.random_id = random_id;
   facts.read_file = [](const std::string& path) { return cli::read_small_file(path); };

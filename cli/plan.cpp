@@ -3,6 +3,7 @@
 
 #include "base/limits.hpp"
 #include "cli/choices.hpp"
+#include "cli/lists.hpp"
 #include "cli/not_yet.hpp"
 #include "cli/numbers.hpp"
 #include "cli/rdzv_conf.hpp"
@@ -94,12 +95,12 @@ class Planner : Choices {
       count = facts_.usable_cpus();
       note("--nproc-per-node cpu: " + std::to_string(count) + " usable CPUs");
     } else if (text == "gpu") {
-      count = facts_.usable_gpus();
+      count = visible_gpus();
       if (count < 1)
         return wrong(Opt::NprocPerNode, "no GPU is visible here (CUDA_VISIBLE_DEVICES, /proc/driver/nvidia)");
       note("--nproc-per-node gpu: " + std::to_string(count) + " visible GPUs");
     } else if (text == "auto") {
-      count = facts_.usable_gpus();
+      count = visible_gpus();
       note("--nproc-per-node auto: " +
            (count > 0 ? std::to_string(count) + " visible GPUs"
                       : std::to_string(count = facts_.usable_cpus()) + " usable CPUs, no GPU"));
@@ -113,6 +114,13 @@ class Planner : Choices {
     rdzv().local_world_size = static_cast<int>(count);
     if (count > 1 && !facts_.environment("OMP_NUM_THREADS")) config().usable_cpus = cpus_to_share(count);
     return std::nullopt;
+  }
+
+  /// What --gpus names, else what there is. A bad list is said later.
+  int visible_gpus() {
+    if (!given(Opt::Gpus)) return facts_.usable_gpus();
+    const auto chosen = parse_gpus(options_.text(Opt::Gpus));
+    return chosen ? static_cast<int>(chosen->size()) : 1;
   }
 
   /// Where the mask leaves less than two for each worker, each gets one thread whatever the cgroup's quota
@@ -191,7 +199,10 @@ class Planner : Choices {
 
   Problem meeting() { return plan_meeting(options_, facts_, plan_); }
 
-  Problem extras() { return plan_extras(options_, facts_, plan_); }
+  Problem extras() {
+    if (auto error = plan_extras(options_, facts_, plan_)) return error;
+    return plan_placement(options_, facts_, plan_);
+  }
 
   Problem identity() {
     std::string id = options_.text(Opt::RdzvId);

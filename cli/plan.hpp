@@ -9,6 +9,7 @@
 #include "agent/config.hpp"
 #include "base/result.hpp"
 #include "cli/options.hpp"
+#include "worker_env/topology.hpp"
 
 /// From raw options and surroundings to a validated plan: every error of usage is found here, before anything
 /// starts. Pure: what it needs of the machine comes in as functions, called only when needed (each costs some
@@ -18,8 +19,11 @@ namespace cxxrun::cli {
 struct Facts {
   EnvironmentLookup environment;
   std::function<int()> usable_cpus;
-  std::function<int()> mask_cpus;  ///< affinity alone, cheap, never less than usable_cpus; may be empty
-  std::function<int()> usable_gpus;
+  std::function<int()> mask_cpus;    ///< affinity alone, cheap, never less than usable_cpus; may be empty
+  std::function<int()> usable_gpus;  ///< that a worker would see
+  std::function<std::vector<worker_env::Gpu>()> gpus;  ///< of the machine
+  std::function<worker_env::CpuSet()> allowed_cpus;    ///< the affinity mask, by number
+  std::function<worker_env::Topology(const worker_env::CpuSet&, worker_env::Binding)> topology;
   std::function<std::string()> host_name;                                 ///< need not resolve
   std::function<std::string()> random_id;                                 ///< a fresh run id
   std::function<Result<std::string>(const std::string& path)> read_file;  ///< for token_file

@@ -12,7 +12,10 @@ namespace cxxrun::cli {
 /// Where the nodes meet: backend, endpoint, node rank; needs the sizes and --rdzv-conf in the plan already.
 std::optional<PlanError> plan_meeting(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
 
-/// Logs, failures, signals, placement, watching.
+/// Logs, failures, signals, the options of placement, watching.
 std::optional<PlanError> plan_extras(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
+
+/// CPUs, threads and device masks of each worker, from the options that plan_extras() has read.
+std::optional<PlanError> plan_placement(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
 
 }  // namespace cxxrun::cli

@@ -119,6 +119,7 @@ TEST_CASE("torchrun 11: GPUs by CUDA_VISIBLE_DEVICES") {
   const TemporaryFolder root;
   for (int i = 0; i < 4; ++i)
     root.write("proc/driver/nvidia/gpus/0000:0" + std::to_string(i) + ":00.0/information", "");
+  root.write("dev/nvidiactl", "");
   for (const auto& row : rows) {
     INFO(row.mask);
     CHECK(usable_gpus(lookup({{"CUDA_VISIBLE_DEVICES", row.mask}}), root.path()) == row.count);
@@ -126,8 +127,18 @@ TEST_CASE("torchrun 11: GPUs by CUDA_VISIBLE_DEVICES") {
   CHECK(usable_gpus(lookup({}), root.path()) == 4);
 }
 
-TEST_CASE("GPUs: none without a driver") {
+TEST_CASE("GPUs: AMD's masks") {
   const TemporaryFolder root;
+  CHECK(usable_gpus(lookup({{"HIP_VISIBLE_DEVICES", "1,3"}, {"CUDA_VISIBLE_DEVICES", "0"}}), root.path()) ==
+        2);
+  CHECK(usable_gpus(lookup({{"HIP_VISIBLE_DEVICES", ""}, {"CUDA_VISIBLE_DEVICES", "0"}}), root.path()) == 1);
+  CHECK(usable_gpus(lookup({{"ROCR_VISIBLE_DEVICES", "GPU-1,GPU-2,GPU-3"}}), root.path()) == 3);
+}
+
+TEST_CASE("GPUs: none without a driver, or in a container that was given none") {
+  const TemporaryFolder root;
+  CHECK(usable_gpus(lookup({}), root.path()) == 0);
+  root.write("proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 0\n");
   CHECK(usable_gpus(lookup({}), root.path()) == 0);
 }
 

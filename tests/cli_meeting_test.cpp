@@ -60,7 +60,7 @@ TEST_CASE("backend: names that are refused") {
 
 TEST_CASE("torchrun 14, 60: standalone and one node meet nobody") {
   const auto made = plan({"--standalone", "--nproc-per-node=4", "--rdzv-endpoint=h:1", "--master-addr=h"},
-                         {{"MASTER_ADDR", "gone"}, {"PET_MASTER_PORT", "29500"}});
+                         {{"MASTER_ADDR", "gone"}, {"PET_MASTER_PORT", "29500"}, {"OMP_NUM_THREADS", "1"}});
   CHECK(rdzv(made).backend == BackendKind::Local);
   CHECK(rdzv(made).run_id == "random");
   CHECK(all_notes(made) ==
@@ -244,11 +244,9 @@ TEST_CASE("MASTER_ADDR: IPv6, a port of its own, garbage") {
 }
 
 TEST_CASE("Trainer v2: PET_ variables only") {
-  const Variables pod{{"PET_NNODES", "3"},
-                      {"PET_NPROC_PER_NODE", "2"},
-                      {"PET_NODE_RANK", "1"},
-                      {"PET_MASTER_ADDR", "job-node-0-0"},
-                      {"PET_MASTER_PORT", "29500"}};
+  const Variables pod{{"PET_NNODES", "3"},          {"PET_NPROC_PER_NODE", "2"},
+                      {"PET_NODE_RANK", "1"},       {"PET_MASTER_ADDR", "job-node-0-0"},
+                      {"PET_MASTER_PORT", "29500"}, {"OMP_NUM_THREADS", "1"}};
   const auto made = plan({}, pod);
   CHECK(rdzv(made).backend == BackendKind::Static);
   CHECK(rdzv(made).endpoint == Endpoint{"job-node-0-0", 29500});

@@ -82,7 +82,7 @@ TEST_CASE("torchrun 6, 9, 10, 11: --nproc-per-node") {
   CHECK(rdzv(plan({})).local_world_size == 1);
   CHECK(rdzv(plan({"--nproc-per-node=4"})).local_world_size == 4);
   CHECK(rdzv(plan({"--nproc-per-node=cpu"})).local_world_size == 8);
-  const auto automatic = plan({"--nproc-per-node=auto"});
+  const auto automatic = plan({"--nproc-per-node=auto"}, {{"OMP_NUM_THREADS", "1"}});
   CHECK(rdzv(automatic).local_world_size == 8);
   CHECK(all_notes(automatic) == "--nproc-per-node auto: 8 usable CPUs, no GPU\n");
   CHECK(plan_error({"--nproc-per-node=gpu"}) ==

@@ -46,12 +46,17 @@ inline std::string usage_error(const Words& words, const Variables& variables = 
   return error != nullptr ? error->message : std::string();
 }
 
-/// A machine with 8 CPUs and no GPU, called "here".
+/// A machine with 8 CPUs in one NUMA node and no GPU, called "here".
 inline Facts machine(const Variables& variables) {
   Facts facts;
   facts.environment = lookup(variables);
   facts.usable_cpus = [] { return 8; };
   facts.usable_gpus = [] { return 0; };
+  facts.gpus = [] { return std::vector<worker_env::Gpu>{}; };
+  facts.allowed_cpus = [] { return worker_env::CpuSet{0, 1, 2, 3, 4, 5, 6, 7}; };
+  facts.topology = [](const worker_env::CpuSet& cpus, worker_env::Binding) {
+    return worker_env::Topology{{{0, cpus}}, {}};
+  };
   facts.host_name = [] { return std::string("here"); };
   facts.random_id = [] { return std::string("random"); };
   facts.read_file = [](const std::string&) -> Result<std::string> { return plain_error("cannot be read"); };

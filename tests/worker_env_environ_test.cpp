@@ -128,6 +128,129 @@ TEST_CASE("worker environment: OMP_NUM_THREADS", "[worker_env]") {
   }
 }
 
+TEST_CASE("worker environment: CPUs and devices of one worker", "[worker_env]") {
+  Facts f = facts();
+  f.threads = 3;
+  f.virtual_local_rank = true;
+  const auto inherited = inherit({"CUDA_VISIBLE_DEVICES=5,7", "CUDA_VISIBLE_DEVICES_X=1", "A=1"});
+  const auto env = as_map(build(inherited, f, world(), 1, {{"CUDA_VISIBLE_DEVICES", "7"}}));
+  CHECK(env.at("CUDA_VISIBLE_DEVICES") == "7");
+  CHECK(env.at("CUDA_VISIBLE_DEVICES_X") == "1");
+  CHECK(env.at("A") == "1");
+  CHECK(env.at("LOCAL_RANK") == "0");
+  CHECK(env.at("RANK") == "5");
+  CHECK(env.at("ROLE_RANK") == "2");
+  CHECK(env.at("OMP_NUM_THREADS") == "3");
+  CHECK(as_map(build(inherited, f, world(), 1)).at("CUDA_VISIBLE_DEVICES") == "5,7");
+}
+
+TEST_CASE("torchrun 20, 37, 38: what tells a program of its launcher, or is left to it", "[worker_env]") {
+  const auto env = [](const std::vector<std::string>& own) {
+    return as_map(build(inherit(own), facts(), world(), 0));
+  };
+  CHECK(env({}).at("TORCHELASTIC_RUN_ID") == "job7");  // 20
+  CHECK(env({"TORCHELASTIC_RUN_ID=old"}).at("TORCHELASTIC_RUN_ID") == "job7");
+  CHECK(env({}).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "1");  // 37
+  CHECK(env({"TORCH_NCCL_ASYNC_ERROR_HANDLING=0"}).at("TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
+  CHECK_FALSE(env({}).contains("TORCHELASTIC_TIMER_FILE"));  // 38
+  CHECK(env({"TORCHELASTIC_TIMER_FILE=/t"}).at("TORCHELASTIC_TIMER_FILE") == "/t");
+  CHECK_FALSE(env({}).contains("CUDA_VISIBLE_DEVICES"));
+}
+
+/// Every variable by which schedulers, operators and starters tell a process its place. None may be taken for
+/// a worker's: ranks and sizes of processes are replaced by ours or go; what describes node and job stays.
+TEST_CASE("worker environment: nothing of a scheduler passes for a rank of ours", "[worker_env]") {
+  const std::map<std::string, std::string> ours{{"RANK", "4"},
+                                                {"WORLD_SIZE", "7"},
+                                                {"LOCAL_RANK", "0"},
+                                                {"LOCAL_WORLD_SIZE", "2"},
+                                                {"GROUP_RANK", "1"},
+                                                {"GROUP_WORLD_SIZE", "3"},
+                                                {"ROLE_RANK", "1"},
+                                                {"ROLE_WORLD_SIZE", "3"},
+                                                {"ROLE_NAME", "trainer"},
+                                                {"MASTER_ADDR", "10.77.0.1"},
+                                                {"MASTER_PORT", "41000"}};
+  const std::vector<std::string> gone{"PET_MASTER_ADDR",
+                                      "PET_MASTER_PORT",
+                                      "PET_NODE_RANK",
+                                      "PET_NNODES",
+                                      "PET_NPROC_PER_NODE",
+                                      "PET_RDZV_ENDPOINT",
+                                      "PET_RDZV_ID",
+                                      "SLURM_PROCID",
+                                      "SLURM_LOCALID",
+                                      "PALS_RANKID",
+                                      "PALS_LOCAL_RANKID",
+                                      "JSM_NAMESPACE_RANK",
+                                      "JSM_NAMESPACE_LOCAL_RANK",
+                                      "FLUX_TASK_RANK",
+                                      "FLUX_TASK_LOCAL_ID",
+                                      "OMPI_COMM_WORLD_RANK",
+                                      "OMPI_COMM_WORLD_SIZE",
+                                      "OMPI_COMM_WORLD_LOCAL_RANK",
+                                      "OMPI_COMM_WORLD_NODE_RANK",
+                                      "PMI_RANK",
+                                      "PMI_SIZE",
+                                      "PMI_FD",
+                                      "PMI_ID",
+                                      "PMI_LOCAL_RANK",
+                                      "PMI_LOCAL_SIZE",
+                                      "PMIX_RANK",
+                                      "PMIX_NAMESPACE",
+                                      "PMIX_SERVER_URI41",
+                                      "MV2_COMM_WORLD_RANK",
+                                      "MPI_LOCALRANKID",
+                                      "MPI_LOCALNRANKS",
+                                      "ALPS_APP_PE",
+                                      "CXXRUN_TOKEN"};
+  const std::vector<std::string> stay{"JOB_COMPLETION_INDEX",
+                                      "LWS_LEADER_ADDRESS",
+                                      "LWS_WORKER_INDEX",
+                                      "VC_MASTER_HOSTS",
+                                      "VC_WORKER_HOSTS",
+                                      "VC_TASK_INDEX",
+                                      "SLURM_STEP_NODELIST",
+                                      "SLURM_JOB_NODELIST",
+                                      "SLURM_NODEID",
+                                      "SLURM_JOB_ID",
+                                      "SLURM_LAUNCH_NODE_IPADDR",
+                                      "PBS_NODEFILE",
+                                      "PBS_NODENUM",
+                                      "LSB_DJOB_HOSTFILE",
+                                      "LSB_MCPU_HOSTS",
+                                      "LSB_HOSTS",
+                                      "PE_HOSTFILE",
+                                      "FLUX_JOB_NNODES",
+                                      "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+                                      "AWS_BATCH_JOB_NODE_INDEX",
+                                      "SM_HOSTS",
+                                      "SM_CURRENT_HOST",
+                                      "AZ_BATCH_MASTER_NODE",
+                                      "NODE_RANK",
+                                      "AZUREML_CR_NODE_RANK",
+                                      "SKYPILOT_NODE_IPS",
+                                      "SKYPILOT_NODE_RANK",
+                                      "RAY_ADDRESS"};
+  std::vector<std::string> own;
+  for (const auto& [name, value] : ours) own.push_back(name + "=theirs");
+  for (const auto& name : gone) own.push_back(name + "=theirs");
+  for (const auto& name : stay) own.push_back(name + "=theirs");
+  const auto env = as_map(build(inherit(own), facts(), world(), 0));
+  for (const auto& [name, value] : ours) {
+    INFO(name);
+    CHECK(env.at(name) == value);
+  }
+  for (const auto& name : gone) {
+    INFO(name);
+    CHECK_FALSE(env.contains(name));
+  }
+  for (const auto& name : stay) {
+    INFO(name);
+    CHECK(env.at(name) == "theirs");
+  }
+}
+
 TEST_CASE("worker environment: an empty or odd entry does no harm", "[worker_env]") {
   CHECK(inherit({"", "NOVALUE", "A=1", "A=2", "=x"}).entries ==
         std::vector<std::string>{"", "NOVALUE", "A=1"});

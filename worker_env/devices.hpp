@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
+#include "worker_env/environ.hpp"
 #include "worker_env/placement.hpp"
 
 /// Which devices the workers see: what was inherited, --gpus and --virtual-local-rank. Pure.
@@ -39,9 +39,6 @@ struct VisibleDevices {
 /// Errors: a chosen device that the mask leaves out, or that the machine does not have.
 [[nodiscard]] Result<VisibleDevices> visible_devices(const InheritedMasks& masks, int usable,
                                                      const std::vector<std::string>& chosen);
-
-/// Variables of one worker, name and value.
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// By local rank: the mask variables that differ from ours; all empty where neither --gpus nor
 /// --virtual-local-rank is given. Errors: fewer devices than workers with `one_each` (--virtual-local-rank).

@@ -65,15 +65,18 @@ Inherited inherit(const std::vector<std::string>& own) {
 }
 
 std::vector<std::string> build(const Inherited& inherited, const Facts& facts, const World& world,
-                               int local_rank) {
+                               int local_rank, const Variables& replaced) {
   std::vector<std::string> out;
-  out.reserve(inherited.entries.size() + kOurs.size() + kOursToo.size() + 3);
+  out.reserve(inherited.entries.size() + kOurs.size() + kOursToo.size() + 3 + replaced.size());
   out = inherited.entries;
+  for (const auto& [name, value] : replaced)
+    std::erase_if(out, [&](const std::string& entry) { return entry.starts_with(name + '='); });
   const auto set = [&](std::string_view name, const std::string& value) {
     out.push_back(std::string(name) + "=" + value);
   };
   const auto number = [&](std::string_view name, std::int64_t value) { set(name, std::to_string(value)); };
-  number("LOCAL_RANK", local_rank);
+  for (const auto& [name, value] : replaced) set(name, value);
+  number("LOCAL_RANK", facts.virtual_local_rank ? 0 : local_rank);
   number("RANK", world.base_rank + local_rank);
   number("GROUP_RANK", world.group_rank);
   number("ROLE_RANK", world.base_role_rank + local_rank);
@@ -94,7 +97,8 @@ std::vector<std::string> build(const Inherited& inherited, const Facts& facts, c
   if (!inherited.nccl_async_error_handling) set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (facts.python && !inherited.python_unbuffered) set("PYTHONUNBUFFERED", "1");
   if (!inherited.omp_num_threads && world.local_world_size > 1) {
-    number("OMP_NUM_THREADS", std::max(1, facts.usable_cpus / world.local_world_size));
+    number("OMP_NUM_THREADS",
+           facts.threads > 0 ? facts.threads : std::max(1, facts.usable_cpus / world.local_world_size));
   }
   return out;
 }
