@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The endpoint and the ranks come from the surroundings: operators, allocations, configuration files."""
+import os
+
 import harness
 
 
@@ -26,18 +28,20 @@ class Schedulers(harness.Case):
                          "PYTHONUNBUFFERED": "1"})
         return rows
 
-    def pytorchjob(self, arguments, **options):
+    def pytorchjob(self, arguments, program=harness.CXXRUN, more=None, **options):
         """Worker pods first; the master's name appears when its pod does."""
         nodes = self.named_nodes(["job-master-0", "job-worker-0", "job-worker-1"])
         for node in nodes:
             node.hosts("127.0.0.1 localhost")
         rows = self.pods(**options)
-        agents = [self.start(arguments(rows[i]), on=nodes[i], env=rows[i]) for i in (1, 2)]
+        def pod(i):
+            return self.start(arguments(rows[i]), on=nodes[i], env={**rows[i], **(more or {})}, program=program)
+        agents = [pod(i) for i in (1, 2)]
         for agent in agents:
             agent.wait_for_line("(?i)job-master-0")
         for node in nodes:
             node.hosts("127.0.0.1 localhost", f"{nodes[0].address} job-master-0")
-        agents.append(self.start(arguments(rows[0]), on=nodes[0], env=rows[0]))
+        agents.append(pod(0))
         return self.placed(agents)
 
     def manifest(self, env):
@@ -46,6 +50,14 @@ class Schedulers(harness.Case):
 
     def test_pytorchjob_manifest(self):
         self.assertEqual(self.pytorchjob(self.manifest), ["job-master-0", "job-worker-0", "job-worker-1"])
+
+    def test_pytorchjob_manifest_unchanged(self):
+        """`command: ["torchrun"]` with a link of that name on the image's PATH."""
+        folder = self.dir / "bin"
+        folder.mkdir()
+        (folder / "torchrun").symlink_to(os.path.realpath(harness.CXXRUN))
+        placed = self.pytorchjob(self.manifest, program="torchrun", more={"PATH": f"{folder}:/usr/bin:/bin"})
+        self.assertEqual(placed, ["job-master-0", "job-worker-0", "job-worker-1"])
 
     def test_pytorchjob_manifest_with_equal_ranks(self):
         self.assertEqual(self.pytorchjob(self.manifest, same_rank=True)[0], "job-master-0")
