@@ -28,10 +28,14 @@ struct ExitCodeRow {
 inline constexpr std::array<ExitCodeRow, 9> kExitCodes{{
     {kOutputFailed, "--help or --version could not be written"},
     {kUsage, "wrong usage: nothing was started"},
-    {kRendezvousFailed, "rendezvous failed: cannot resolve, refused, wrong run id, token or version"},
+    {kRendezvousFailed,
+     "rendezvous failed: cannot resolve, refused, no answer within `join_timeout`; wrong run id, token, "
+     "version or options; the port is taken by another program"},
     {kInternal, "internal error, or a limit of the system: open files, processes, memory"},
     {kStuckProcess, "a process here cannot be killed"},
-    {kNodesMissing, "too few nodes within the time limit, at first or later; may be retried"},
+    {kNodesMissing,
+     "too few nodes at the rendezvous within the time limit (`join_timeout`, `rejoin_timeout`), at first or "
+     "later; may be retried"},
     {kMembershipLimit, "limit of membership changes"},
     {kNotExecutable, "the program was found but cannot be executed"},
     {kNotFound, "the program was not found"},
