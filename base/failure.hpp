@@ -28,8 +28,11 @@ struct Failure {
   bool outside_signal = false;  ///< ended by a signal that we did not send
   std::vector<std::string>
       last_words;  ///< last lines of stderr, oldest first; kLastWordsLinesMax, kLastWordsBytesMax
-  std::string last_words_note;       ///< why last_words is empty, or where the full text is
-  std::chrono::milliseconds age{0};  ///< how long before it was sent it happened; 0..kFailureAgeMax
+  std::string last_words_note;        ///< why last_words is empty, or where the full text is
+  std::chrono::milliseconds age{0};   ///< how long before it was sent it happened; 0..kFailureAgeMax
+  std::chrono::milliseconds wall{0};  ///< when, since the epoch by its own node's clock; only for people
+  std::string error_file;             ///< kept there on its node; may be empty
+  std::string evidence;  ///< one line: what else its node saw in that moment (memory); may be empty
 };
 
 }  // namespace cxxrun

@@ -42,6 +42,7 @@ inline constexpr std::size_t kLastWordsLinesMax = 64;
 inline constexpr std::size_t kLastWordsBytesMax = 16u << 10;
 inline constexpr std::size_t kErrorFileBytesMax = 1u << 20;
 inline constexpr auto kFailureAgeMax = 30s;
+inline constexpr std::size_t kTerminationLogBytesMax = 4'096;  ///< what a kubelet keeps of it
 
 // --- streams ---
 inline constexpr std::size_t kLineBytesMax = 64u << 10;  ///< a longer line is cut into pieces of this size

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bitset>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +50,14 @@ struct Timeouts {
   int keep_alive_max_attempt = 4;  ///< keep_alive_max_attempt: silence of interval x attempts is a loss
 };
 
+/// How much memory the control group of a node's workers uses.
+struct MemoryUse {
+  std::uint64_t used = 0;   ///< bytes that cannot simply be given back
+  std::uint64_t limit = 0;  ///< bytes; 0: none, or not known
+  int pressure = 0;         ///< share of the last 10 s in which all of them waited for memory, 1/100 percent
+  bool operator==(const MemoryUse&) const = default;
+};
+
 /// Everything the rendezvous of one agent needs to know. Plain data, validated by cli/plan.
 struct Config {
   BackendKind backend = BackendKind::Local;
@@ -57,10 +67,11 @@ struct Config {
   int nnodes_max = 1;
   int local_world_size = 1;
   std::string role = "default";
-  int max_restarts = 0;            ///< of the whole job
-  std::optional<int> node_rank;    ///< Static: exact rank; C10d: hint, honoured where hints are unique
-  std::optional<bool> is_host;     ///< --rdzv-conf is_host: forces or forbids hosting
-  bool proxied = false;            ///< --rdzv-conf proxied=1
+  int max_restarts = 0;             ///< of the whole job
+  std::bitset<256> hopeless_codes;  ///< the job is not restarted after these (128 + n: signal n)
+  std::optional<int> node_rank;     ///< Static: exact rank; C10d: hint, honoured where hints are unique
+  std::optional<bool> is_host;      ///< --rdzv-conf is_host: forces or forbids hosting
+  bool proxied = false;             ///< --rdzv-conf proxied=1
   bool other_hosts_known = false;  ///< the surroundings name other hosts: a loopback endpoint is then refused
   std::string local_addr;  ///< --local-addr: address, name, interface or prefix; empty: the connection's own
   std::uint16_t control_port = 0;  ///< Static without agent store: the coordinator's port; 0: MASTER_PORT + 1
@@ -68,7 +79,8 @@ struct Config {
   PortRange ports;                 ///< every port that we open ourselves
   std::string token;               ///< empty: none. Never logged
   Timeouts timeouts;
-  std::string host_name;  ///< what this node calls itself in reports; need not resolve
+  std::function<MemoryUse()> memory_use;  ///< asked before each keep-alive; may be empty
+  std::string host_name;                  ///< what this node calls itself in reports; need not resolve
 };
 
 }  // namespace cxxrun::rendezvous

@@ -12,7 +12,10 @@ void CoordinatorDecider::settle() {
   for (const auto& [id, m] : s_.members) {
     if (!m.connected && now_ >= m.lost_at) expired.push_back(id);
   }
-  for (const MemberId id : expired) lose(id, "is lost: it did not come back in time", true);
+  for (const MemberId id : expired) {
+    const std::string memory = memory_sentence(s_.members.at(id).memory, now_);
+    lose(id, "is lost: it did not come back in time" + memory, true);
+  }
   check_done();
   end_stopping_if_all_stopped();
   start_if_possible();
@@ -49,6 +52,7 @@ CoordinatorConfig coordinator_config(const Config& config) {
   out.nnodes_max = config.nnodes_max;
   out.nnodes_min = out.exact_ranks ? config.nnodes_max : config.nnodes_min;  // as torchrun: only MAX counts
   out.max_restarts = config.max_restarts;
+  out.hopeless_codes = config.hopeless_codes;
   out.agent_store = config.agent_store;
   if (out.exact_ranks) out.fixed_master = config.endpoint;
   out.timeouts = config.timeouts;

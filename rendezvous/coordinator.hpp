@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,8 +25,9 @@ struct CoordinatorConfig {
   int nnodes_min = 1;
   int nnodes_max = 1;
   int max_restarts = 0;
-  bool exact_ranks = false;  ///< static: node ranks are given, not chosen
-  bool hosted = true;        ///< lives in a member of the job
+  std::bitset<256> hopeless_codes;  ///< no restart after these
+  bool exact_ranks = false;         ///< static: node ranks are given, not chosen
+  bool hosted = true;               ///< lives in a member of the job
   bool agent_store = true;
   std::optional<Endpoint>
       fixed_master;  ///< static: MASTER_ADDR and MASTER_PORT exactly as the user gave them
@@ -70,11 +72,18 @@ struct GoingAway {
   MemberId id = 0;
   wire::GoingAway going;
 };
+/// The last that its keep-alives said of its memory.
+struct LastMemory {
+  MemoryUse use;
+  Time at = Time::min();
+};
 struct Cut {
   MemberId id = 0;
+  LastMemory memory{};
 };  ///< FIN or RST without a goodbye
 struct Silent {
   MemberId id = 0;
+  LastMemory memory{};
 };  ///< nothing heard for keep-alive interval x attempts, or a time-out of TCP
 struct FencePart {
   MemberId id = 0;
@@ -128,6 +137,7 @@ struct CoordinatorMember {
   bool ever_ran = false;           ///< was in a round of this coordinator
   Time going_since = Time::max();  ///< said that it stops its workers and leaves
   bool done = false;               ///< all its workers of this round exited 0
+  event::LastMemory memory{};      ///< known when its connection was lost
   std::uint16_t store_port = 0;
   int group_rank = -1;         ///< of the last round it was in; kept while it stays
   Time lost_at = Time::max();  ///< not connected: from here on it is lost
@@ -205,6 +215,10 @@ struct CoordinatorStep {
 /// What is going on, in one sentence: "2 of 3 nodes joined: a, b; waiting for 1 more, 412 s left; then: exit
 /// 75".
 [[nodiscard]] std::string sentence(const CoordinatorConfig& config, const CoordinatorState& state, Time now);
+
+/// ", memory at 99.7 % of its limit of 512 MiB 200 ms before: probably out of memory"; empty where that says
+/// nothing about a node that is gone.
+[[nodiscard]] std::string memory_sentence(const event::LastMemory& memory, Time now);
 
 /// Time that a lost node has for stopping itself.
 [[nodiscard]] Duration fence_timeout(const Timeouts& timeouts);

@@ -76,7 +76,10 @@ class CoordinatorDecider {
   void start_if_possible();
   void let_newcomer_in();
   void start(const std::vector<MemberId>& ranked);
-  void close(Outcome outcome, int exit_code, std::string reason, std::optional<Failure> root);
+  [[nodiscard]] bool hopeless(const Failure& root) const;
+  void give_up(const Failure& root);
+  void close(Outcome outcome, int exit_code, std::string reason, std::optional<Failure> root,
+             std::string no_restart = "");
   wire::Close close_for(const CoordinatorMember& m) const;
   void answer_fence(const std::string& name, const FenceState& fence, std::optional<MemberId> only);
   void forget_old_fences();

@@ -91,8 +91,10 @@ void CoordinatorDecider::on(const event::Left& e) {
 void CoordinatorDecider::on(const event::Cut& e) {
   CoordinatorMember* m = find(e.id);
   if (m == nullptr || !m->connected) return;
-  if (m->link.direct && !m->hello.proxied) return lose(e.id, "is gone: its process ended", false);
+  if (m->link.direct && !m->hello.proxied)
+    return lose(e.id, "is gone: its process ended" + memory_sentence(e.memory, now_), false);
   m->connected = false;
+  m->memory = e.memory;
   m->lost_at = now_ + config_.timeouts.rejoin_grace;
 }
 
@@ -101,7 +103,7 @@ void CoordinatorDecider::on(const event::Silent& e) {
   if (m == nullptr || !m->connected) return;
   actions_.push_back(action::Drop{e.id});
   const auto silence = config_.timeouts.keep_alive_interval * config_.timeouts.keep_alive_max_attempt;
-  lose(e.id, "is lost: nothing heard for " + text(silence), true);
+  lose(e.id, "is lost: nothing heard for " + text(silence) + memory_sentence(e.memory, now_), true);
 }
 
 /// Ctrl-Z at a node: its workers sleep, the round goes on. The others hear why theirs may wait.

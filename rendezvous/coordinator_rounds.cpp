@@ -92,13 +92,7 @@ void CoordinatorDecider::end_stopping_if_all_stopped() {
     if (m.in_round && !m.ready) return;
   }
   const auto root = root_cause();
-  if (root && s_.restarts >= config_.max_restarts) {
-    const std::string budget = config_.max_restarts == 0
-                                   ? ""
-                                   : " (restart " + std::to_string(s_.restarts) + " of " +
-                                         std::to_string(config_.max_restarts) + " was the last)";
-    return close(Outcome::Failed, failure_code(*root), failure_text(*root) + budget, root);
-  }
+  if (root && (s_.restarts >= config_.max_restarts || hopeless(*root))) return give_up(*root);
   if (root) ++s_.restarts;
   s_.gather_reason = root                    ? failure_text(*root)
                      : s_.departures.empty() ? s_.stop_reason
@@ -107,6 +101,22 @@ void CoordinatorDecider::end_stopping_if_all_stopped() {
        (root ? "; restart " + std::to_string(s_.restarts) + " of " + std::to_string(config_.max_restarts)
              : "; spends no restart"));
   begin_gathering(false);
+}
+
+bool CoordinatorDecider::hopeless(const Failure& root) const {
+  return config_.hopeless_codes.test(static_cast<std::size_t>(failure_code(root) & 255));
+}
+
+/// No restart: where one might have been expected, it is said why.
+void CoordinatorDecider::give_up(const Failure& root) {
+  std::string why;
+  if (config_.max_restarts > 0) {
+    why = s_.restarts >= config_.max_restarts ? "restart " + std::to_string(s_.restarts) + " of " +
+                                                    std::to_string(config_.max_restarts) + " was the last"
+                                              : text(root.status) + " is not one to restart for";
+  }
+  const std::string reason = failure_text(root) + (why.empty() ? "" : " (" + why + ")");
+  close(Outcome::Failed, failure_code(root), reason, root, why);
 }
 
 /// A fresh coordinator: is everybody here who was in the round before it? All but the one that hosted.
@@ -139,8 +149,9 @@ void CoordinatorDecider::start_if_possible() {
     s_.last_call_until = Time::max();
     if (now_ >= s_.gather_deadline) {
       const auto key = s_.any_round || s_.round >= 0 ? "rejoin_timeout" : "join_timeout";
+      const std::string lost = s_.any_round && !s_.departures.empty() ? s_.gather_reason + "; " : "";
       close(Outcome::NodesMissing, kClosedMissing,
-            "only " + std::to_string(n) + " of " + std::to_string(config_.nnodes_min) +
+            lost + "only " + std::to_string(n) + " of " + std::to_string(config_.nnodes_min) +
                 " nodes were there when the time was over (--rdzv-conf " + key + "=SECONDS)",
             std::nullopt);
     }
@@ -216,9 +227,10 @@ wire::Close CoordinatorDecider::close_for(const CoordinatorMember& m) const {
 }
 
 void CoordinatorDecider::close(Outcome outcome, int exit_code, std::string reason,
-                               std::optional<Failure> root) {
+                               std::optional<Failure> root, std::string no_restart) {
   note_told("the job has ended: " + reason);
-  s_.close = wire::Close{s_.epoch, outcome, exit_code, std::move(reason), std::move(root)};
+  s_.close = wire::Close{
+      s_.epoch, outcome, exit_code, std::move(reason), std::move(root), false, std::move(no_restart)};
   s_.phase = Phase::Closed;
   // Below MIN nobody is in a round any more, yet all of them share the outcome.
   const bool all_alike = outcome == Outcome::NodesMissing;

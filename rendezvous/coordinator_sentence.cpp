@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "base/time.hpp"
@@ -9,6 +10,10 @@
 
 namespace cxxrun::rendezvous {
 namespace {
+
+constexpr double kNearLimit = 0.9;    // below that nothing follows from the memory
+constexpr double kAtLimit = 0.97;     // so full when a node dies: probably that is why
+constexpr int kHardPressure = 10'00;  // or all of them waited for memory a tenth of the time
 
 /// "a, b" of the members for which `wanted` holds.
 template <class Wanted>
@@ -55,6 +60,18 @@ std::string failure_text(const Failure& f) {
   if (!f.host.empty()) out += " on " + f.host;
   out += " failed: " + text(f.status);
   if (!f.message.empty()) out += ": " + f.message;
+  return out;
+}
+
+std::string memory_sentence(const event::LastMemory& memory, Time now) {
+  if (memory.use.limit == 0) return {};
+  const double share = static_cast<double>(memory.use.used) / static_cast<double>(memory.use.limit);
+  if (share < kNearLimit) return {};
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.1f", std::min(share, 1.0) * 100);
+  std::string out = std::string(", memory at ") + percent + " % of its limit " +
+                    text(std::max(now - memory.at, Time::duration::zero())) + " before";
+  if (share >= kAtLimit || memory.use.pressure >= kHardPressure) out += ": probably out of memory";
   return out;
 }
 

@@ -55,6 +55,7 @@ class CoordinatorService {
     bool leaving = false;  ///< we said all; the peer's end is expected
     MemberId member = 0;   ///< 0: not yet
     Duration silence_max{0};
+    event::LastMemory memory;
     EventLoop::Timer deadline;  ///< of the handshake, or of leaving
   };
 

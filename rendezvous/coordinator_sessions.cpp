@@ -38,8 +38,10 @@ void CoordinatorService::on_frame(SessionId id, std::string_view body) {
 void CoordinatorService::on_message(SessionId id, Session& session, const wire::Message& message) {
   if (session.member != 0) {
     const MemberId member = session.member;
-    if (std::holds_alternative<wire::KeepAlive>(message))
+    if (const auto* alive = std::get_if<wire::KeepAlive>(&message)) {
+      session.memory = {alive->memory, EventLoop::now()};
       return session.connection->send(wire::encode(wire::KeepAlive{}));
+    }
     if (const auto* m = std::get_if<wire::Ready>(&message)) return take(event::Ready{member, *m});
     if (const auto* m = std::get_if<wire::Failed>(&message)) return take(event::Failed{member, m->failure});
     if (const auto* m = std::get_if<wire::Done>(&message)) return take(event::Done{member, m->round});
@@ -134,11 +136,12 @@ void CoordinatorService::on_end(SessionId id, const net::End& end) {
   if (!it->second.leaving && !it->second.unproven.empty())
     complain(it->second.unproven +
              " went when it was asked for the token: it has another one? (CXXRUN_TOKEN)");
+  const event::LastMemory memory = it->second.memory;
   forget(id);
   if (member != 0) {
     by_member_.erase(member);
     const bool peer_ended = end.kind == net::EndKind::Fin || end.kind == net::EndKind::Reset;
-    peer_ended ? take(event::Cut{member}) : take(event::Silent{member});
+    peer_ended ? take(event::Cut{member, memory}) : take(event::Silent{member, memory});
   }
   check_end();
 }
@@ -208,7 +211,9 @@ void CoordinatorService::sweep() {
     if (!suspended && now - s.connection->last_heard() >= s.silence_max) silent.push_back(member);
   }
   for (const MemberId member : silent) {
-    take(event::Silent{member});
+    const auto known = by_member_.find(member);
+    take(event::Silent{member,
+                       known == by_member_.end() ? event::LastMemory{} : sessions_.at(known->second).memory});
     if (const auto it = by_member_.find(member); it != by_member_.end())
       let_go(it->second);  // e.g. after the end
   }

@@ -69,7 +69,7 @@ class LocalMember final : public Member {
     if (auto* m = std::get_if<wire::Stop>(&message)) delivery_.add(Stopped{m->round, m->reason, m->cause});
     if (auto* m = std::get_if<wire::Notice>(&message)) delivery_.add(Waiting{std::move(m->sentence)});
     if (auto* m = std::get_if<wire::Close>(&message)) {
-      delivery_.add(Closed{m->outcome, m->exit_code, m->reason, m->root_cause});
+      delivery_.add(Closed{m->outcome, m->exit_code, m->reason, m->root_cause, m->no_restart});
     }
   }
 

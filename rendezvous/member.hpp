@@ -54,6 +54,7 @@ struct Closed {
   int exit_code = 0;
   std::string reason;
   std::optional<Failure> root_cause;
+  std::string no_restart{};  ///< why there was none, where one might have been expected; else empty
 };
 /// A worker reached the control port with the TCPStore protocol: give it to the current round's store.
 /// `first`: bytes that were read from it already.

@@ -183,8 +183,8 @@ void Decider::on(const member_event::Connected& e) {
 void Decider::give_up() {
   if (s_.ended_before) {
     const wire::Close& m = *s_.ended_before;
-    return end(
-        Closed{m.outcome, m.exit_code, "the job had ended before this node came: " + m.reason, m.root_cause});
+    return end(Closed{m.outcome, m.exit_code, "the job had ended before this node came: " + m.reason,
+                      m.root_cause, m.no_restart});
   }
   const std::string last =
       s_.last_error.empty() ? "; no answer from it: the host is down, or its packets are dropped on the way"
@@ -281,7 +281,7 @@ void Decider::receive(const wire::Stop& m) {
 }
 
 void Decider::receive(const wire::Close& m) {
-  if (!m.late) return end(Closed{m.outcome, m.exit_code, m.reason, m.root_cause});
+  if (!m.late) return end(Closed{m.outcome, m.exit_code, m.reason, m.root_cause, m.no_restart});
   actions_.push_back(member_action::HangUp{});
   if (!s_.ended_before) look(config_.timeouts.close);
   s_.phase = MemberPhase::Looking;

@@ -12,6 +12,7 @@
 #include "base/failure.hpp"
 #include "base/result.hpp"
 #include "base/world.hpp"
+#include "rendezvous/config.hpp"
 #include "rendezvous/member.hpp"
 
 /// What agents and coordinator say to each other: one JSON object with `type` per frame (docs/protocol:
@@ -142,7 +143,8 @@ struct Close {
   int exit_code = 0;
   std::string reason;
   std::optional<Failure> root_cause;
-  bool late = false;  ///< you came after the end: a new job with this run id may come
+  bool late = false;         ///< you came after the end: a new job with this run id may come
+  std::string no_restart{};  ///< why there was none, where one might have been expected
 };
 struct Goodbye {};  ///< answer to leave
 /// The parts of a fence by group rank, in several messages where they are long: those from `first` on of
@@ -157,7 +159,10 @@ struct Fenced {
 };
 
 // --- both ---
-struct KeepAlive {};  ///< the coordinator answers each with one
+/// The coordinator answers each with one. From an agent: its node's memory, as evidence should it die.
+struct KeepAlive {
+  MemoryUse memory{};
+};
 
 using Message =
     std::variant<Probe, Probed, AuthBegin, Challenge, Proof, Hello, Ready, Failed, Done, Leave, GoingAway,

@@ -33,6 +33,11 @@ Failure read_failure(const Json& object, Fields& outer) {
   in.string("last_words_note", f.last_words_note, 3 * kTextBytesMax);
   in.number("age_ms", age, -kBig, kBig);
   f.age = std::chrono::milliseconds(age);
+  std::int64_t wall = 0;
+  in.number("wall_ms", wall, 0, kBig / 1'000'000);  // a time for people; it must not overflow
+  f.wall = std::chrono::milliseconds(wall);
+  in.string("error_file", f.error_file, 3 * kTextBytesMax);
+  in.string("evidence", f.evidence, 3 * kTextBytesMax);
   if (in.has("signal")) {
     Signaled s;
     in.number("signal", s.signo, 1, 128);
@@ -120,6 +125,14 @@ Start read_start(Fields& in) {
   return m;
 }
 
+KeepAlive read_keep_alive(Fields& in) {
+  KeepAlive m;
+  in.number("memory_used", m.memory.used, 0, kBig);
+  in.number("memory_limit", m.memory.limit, 0, kBig);
+  in.number("memory_pressure", m.memory.pressure, 0, 10'000);
+  return m;
+}
+
 Close read_close(Fields& in) {
   Close m;
   std::string outcome = "failed";
@@ -130,6 +143,7 @@ Close read_close(Fields& in) {
   in.string("reason", m.reason, 3 * kTextBytesMax);
   get_failure(in, "root_cause", m.root_cause);
   in.boolean("late", m.late);
+  in.string("no_restart", m.no_restart, 3 * kTextBytesMax);
   return m;
 }
 
@@ -149,7 +163,7 @@ std::optional<Message> read(const std::string& type, Fields& in) {
     in.boolean(key, out);
     return out;
   };
-  if (type == "keep_alive") return KeepAlive{};
+  if (type == "keep_alive") return read_keep_alive(in);
   if (type == "hello") return read_hello(in);
   if (type == "welcome") return read_welcome(in);
   if (type == "start") return read_start(in);

@@ -34,7 +34,10 @@ Json to_json(const Failure& f) {
            {"outside_signal", f.outside_signal},
            {"last_words", f.last_words},
            {"last_words_note", shortened(f.last_words_note, kTextBytesMax)},
-           {"age_ms", f.age.count()}};
+           {"age_ms", f.age.count()},
+           {"wall_ms", f.wall.count()}};
+  if (!f.error_file.empty()) out["error_file"] = shortened(f.error_file, kTextBytesMax);
+  if (!f.evidence.empty()) out["evidence"] = shortened(f.evidence, kTextBytesMax);
   if (const auto* exited = std::get_if<Exited>(&f.status)) out["exit_code"] = exited->code;
   if (const auto* signaled = std::get_if<Signaled>(&f.status)) {
     out["signal"] = signaled->signo;
@@ -155,6 +158,7 @@ Json to_json(const Close& m) {
            {"reason", shortened(m.reason, kTextBytesMax)}};
   put_failure(out, "root_cause", m.root_cause);
   if (m.late) out["late"] = true;
+  if (!m.no_restart.empty()) out["no_restart"] = shortened(m.no_restart, kTextBytesMax);
   return out;
 }
 Json to_json(const Goodbye&) { return {{"type", "goodbye"}}; }
@@ -166,7 +170,14 @@ Json to_json(const Fenced& m) {
   if (!m.error.empty()) out["error"] = shortened(m.error, kTextBytesMax);
   return out;
 }
-Json to_json(const KeepAlive&) { return {{"type", "keep_alive"}}; }
+Json to_json(const KeepAlive& m) {
+  Json out{{"type", "keep_alive"}};
+  if (m.memory.limit == 0) return out;
+  out["memory_used"] = m.memory.used;
+  out["memory_limit"] = m.memory.limit;
+  if (m.memory.pressure != 0) out["memory_pressure"] = m.memory.pressure;
+  return out;
+}
 }  // namespace
 
 std::string encode(const Message& message) {

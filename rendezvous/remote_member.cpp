@@ -41,6 +41,7 @@ class RemoteMember final : public Member {
       : loop_(loop),
         delivery_(loop, std::move(on_event)),
         core_(member_config(config)),
+        memory_use_(config.memory_use),
         static_(config.backend == BackendKind::Static) {
     Finder::Handlers handlers;
     handlers.on_found = [this](Finder::Found found) { found_it(std::move(found)); };
@@ -88,7 +89,11 @@ class RemoteMember final : public Member {
   }
 
   void perform(member_action::Attempt) { finder_->attempt(); }
-  void perform(member_action::Send a) { finder_->send(wire::encode(a.message)); }
+  void perform(member_action::Send a) {
+    if (auto* alive = std::get_if<wire::KeepAlive>(&a.message); alive != nullptr && memory_use_)
+      alive->memory = memory_use_();
+    finder_->send(wire::encode(a.message));
+  }
   void perform(member_action::HangUp) {
     finder_->hang_up(state_.phase == MemberPhase::Looking && !answered_);
     answered_ = true;
@@ -134,6 +139,7 @@ class RemoteMember final : public Member {
   EventLoop& loop_;
   Delivery delivery_;
   MemberConfig core_;
+  std::function<MemoryUse()> memory_use_;  ///< may be empty
   bool static_;
   MemberState state_;
   std::unique_ptr<Finder> finder_;

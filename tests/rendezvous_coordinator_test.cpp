@@ -212,6 +212,68 @@ TEST_CASE("coordinator: a signal's code is 128 and its number", "[rendezvous]") 
   CHECK(c.last<wire::Close>(1)->exit_code == 139);
 }
 
+TEST_CASE("coordinator: exit codes that no restart follows, and why there was none", "[rendezvous]") {
+  struct Row {
+    int max_restarts;
+    int code;
+    bool closed;
+    const char* why;
+  };
+  for (const Row& row : {Row{3, 3, true, "exit code 3 is not one to restart for"}, Row{3, 4, false, ""},
+                         Row{3, 137, true, "exit code 137 is not one to restart for"}, Row{0, 3, true, ""}}) {
+    INFO(row.max_restarts << " " << row.code);
+    Core c = running(2, 2, 2, row.max_restarts);
+    c.config.hopeless_codes.set(3);
+    c.config.hopeless_codes.set(137);
+    c.fail(2, row.code);
+    c.ready(1);
+    c.ready(2);
+    const auto close = c.last<wire::Close>(1);
+    REQUIRE(close.has_value() == row.closed);
+    if (!close) continue;
+    CHECK(close->exit_code == row.code);
+    CHECK(close->no_restart == row.why);
+    CHECK(c.last<wire::Close>(2)->no_restart == row.why);
+    if (row.max_restarts > 0) CHECK_THAT(close->reason, Catch::EndsWith(std::string("(") + row.why + ")"));
+  }
+  Core c = running(1, 1, 1, 1);
+  c.fail(1, 4);
+  c.ready(1);
+  c.fail(1, 4);
+  c.ready(1);
+  REQUIRE(c.last<wire::Close>(1));
+  CHECK(c.last<wire::Close>(1)->no_restart == "restart 1 of 1 was the last");
+}
+
+TEST_CASE("coordinator: a node that goes with its memory full is told so", "[rendezvous]") {
+  const auto said = [](MemoryUse use, Duration before) { return memory_sentence({use, t0 - before}, t0); };
+  CHECK(said({}, 1s).empty());
+  CHECK(said({899, 1000, 0}, 1s).empty());
+  CHECK(said({950, 1000, 0}, 1s) == ", memory at 95.0 % of its limit 1.0 s before");
+  CHECK(said({997, 1000, 0}, 200ms) ==
+        ", memory at 99.7 % of its limit 200 ms before: probably out of memory");
+  CHECK(said({950, 1000, 2'000}, 200ms) ==
+        ", memory at 95.0 % of its limit 200 ms before: probably out of memory");
+  CHECK(said({1100, 1000, 0}, -1s) == ", memory at 100.0 % of its limit 0 ms before: probably out of memory");
+  Core c = running(2, 2, 2);
+  c.take(event::Cut{2, {{997, 1000, 0}, c.now - 200ms}});
+  REQUIRE(c.last<wire::Stop>(1));
+  CHECK_THAT(
+      c.last<wire::Stop>(1)->reason,
+      Catch::EndsWith("is gone: its process ended, memory at 99.7 % of its limit 200 ms before: probably "
+                      "out of memory"));
+  c.ready(1);
+  c.now = c.wake;
+  while (c.state.phase != Phase::Closed && c.wake != Time::max()) {
+    c.now = std::max(c.now, c.wake);
+    c.take(event::Tick{});
+  }
+  REQUIRE(c.last<wire::Close>(1));
+  CHECK(c.last<wire::Close>(1)->exit_code == 75);
+  CHECK_THAT(c.last<wire::Close>(1)->reason,
+             Catch::Contains("probably out of memory; only 1 of 2 nodes were there"));
+}
+
 TEST_CASE("coordinator: MIN starts after the last call, MAX at once", "[rendezvous]") {
   Core c(2, 3);
   c.join(1, "a");

@@ -68,7 +68,9 @@ std::vector<Message> one_of_each() {
           wire::Fenced{1, "f", 0, 2, {"a", std::string("\0", 1)}, {}},
           KeepAlive{},
           GoingAway{"SIGTERM"},
-          wire::Fenced{1, "f", 0, 0, {}, "too large"}};
+          wire::Fenced{1, "f", 0, 0, {}, "too large"},
+          Close{2, Outcome::Failed, 3, "why", a_failure(), false, "exit code 3 is not one to restart for"},
+          KeepAlive{{511, 512, 1234}}};
 }
 
 }  // namespace
