@@ -12,9 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "agent/error_file.hpp"
+#include "agent/chronicle.hpp"
 #include "agent/error_path.hpp"
-#include "agent/failure_report.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
 #include "agent/worker_specs.hpp"
@@ -36,8 +35,6 @@ constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);  ///< for the answer t
 constexpr int kExitCannotStart = 70;                       // cli/exit_code.hpp: internal
 constexpr int kExitNoPort = 69;                            ///< cli/exit_code.hpp: rendezvous failed
 
-constexpr const char* kReaderGone = "nobody reads our stdout any more, as after `| head`";
-
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
  public:
@@ -53,7 +50,10 @@ class Agent {
     consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
     launcher::SignalWatch signals(loop_, signals_to_watch(),
                                   [this](const auto& signal) { on_signal(signal); });
-    member_ = rendezvous::make_member(loop_, config_.rendezvous,
+    auto rendezvous = config_.rendezvous;
+    if (rendezvous.backend != rendezvous::BackendKind::Local)
+      rendezvous.memory_use = [this] { return chronicle_.memory_use(); };
+    member_ = rendezvous::make_member(loop_, std::move(rendezvous),
                                       [this](auto event) { on_member(std::move(event)); });
     perform_all(begin().actions);
     drain_events();
@@ -76,11 +76,12 @@ class Agent {
             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, launcher::guardian_gone_signal()};
   }
 
-  void say(const std::string& line) {
+  void print(std::string_view lines) {
     auto& console = consoles_->get(STDERR_FILENO);
-    console.buffer() += "cxxrun: " + cleaned(line) + "\n";
+    console.buffer() += lines;
     console.flush();
   }
+  void say(const std::string& line) { print("cxxrun: " + cleaned(line) + "\n"); }
 
   /// A full disk costs output, never a worker; what is lost there is said on the other stream.
   void say_lost(int fd, int error) {
@@ -156,12 +157,12 @@ class Agent {
     handle(RoundStarted{config_.rendezvous.local_world_size});
   }
   void on(rendezvous::Stopped& stopped) {
-    if (!stopped.reason.empty() && !pipeline_ended_) say(stopped.reason);
+    if (!stopped.reason.empty() && !chronicle_.pipeline_ended()) say(stopped.reason);
     handle(RoundStopped{});
   }
   void on(rendezvous::Closed& closed) {
-    closed_ = std::move(closed);
-    handle(JobClosed{closed_->exit_code});
+    chronicle_.closed(closed);
+    handle(JobClosed{closed.exit_code});
   }
   void on(rendezvous::Fenced&) {}  // nobody here asks for one yet
   void on(rendezvous::StoreClient& client) {
@@ -169,16 +170,9 @@ class Agent {
   }
 
   void on_ended(const launcher::Ended& ended) {
-    auto& end = ends_[static_cast<std::size_t>(ended.local_rank)];
-    end.ended = true;
-    end.status = ended.status;
-    end.our_signal = ended.our_signal;
     const bool ok = succeeded(ended.status);
-    const bool by_us = ended.our_signal != 0;
-    std::optional<Failure> failure;
-    if (!ok && !by_us) failure = describe(ended);
-    ::unlink(error_path(ended.local_rank).c_str());  // mostly there is none
-    handle(WorkerEnded{ok, by_us}, std::move(failure));
+    auto failure = chronicle_.worker_ended(ended, error_path(ended.local_rank));
+    handle(WorkerEnded{ok, !ok && !failure}, std::move(failure));
   }
 
   void on_gone(const std::vector<launcher::Stuck>& stuck) {
@@ -194,53 +188,6 @@ class Agent {
     handle(AllGone{!stuck.empty()});
   }
 
-  /// The record that every node will print.
-  Failure describe(const launcher::Ended& ended) {
-    Failure failure = nobody_yet();
-    failure.rank = started_.world.base_rank + ended.local_rank;
-    failure.local_rank = ended.local_rank;
-    failure.pid = ended.pid;
-    failure.status = ended.status;
-    failure.last_words = ended.last_words;
-    failure.last_words_note = ended.last_words_note;
-    const auto* signaled = std::get_if<Signaled>(&ended.status);
-    // An abort is how libraries react to a peer that went; any other signal has a reason of its own.
-    failure.outside_signal = signaled != nullptr && signaled->signo != SIGABRT && signaled->signo != SIGPIPE;
-    if (ended_by_our_reader(failure.status)) {
-      pipeline_ended_ = true;
-      failure.message = kReaderGone;
-    }
-    const auto file = read_error_file(error_path(ended.local_rank));
-    if (!file) return failure;
-    failure.message = file->message;
-    failure.traceback = file->traceback;
-    failure.own_exception = true;
-    if (file->written) failure.age = age_of(*file->written);
-    return failure;
-  }
-
-  /// As in any pipeline: `| head` ends those who go on writing to it.
-  static bool ended_by_our_reader(const ExitStatus& status) {
-    const auto* signaled = std::get_if<Signaled>(&status);
-    return signaled != nullptr && signaled->signo == SIGPIPE && launcher::reader_gone(STDOUT_FILENO);
-  }
-
-  Failure nobody_yet() {
-    Failure failure;
-    failure.round = started_.world.round;
-    failure.group_rank = started_.world.group_rank;
-    failure.host = config_.rendezvous.host_name;
-    return failure;
-  }
-
-  /// How long ago `written` was on this host's wall clock; a clock that was set meanwhile must not matter
-  /// much.
-  static std::chrono::milliseconds age_of(std::chrono::milliseconds written) {
-    const auto wall = std::chrono::system_clock::now().time_since_epoch();
-    const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(wall) - written;
-    return std::clamp<std::chrono::milliseconds>(age, 0ms, limits::kFailureAgeMax);
-  }
-
   // --- actions are carried out ---
 
   void perform_all(const std::vector<Action>& actions) {
@@ -249,24 +196,22 @@ class Agent {
 
   void perform(const SayReady&) {
     retire_workers();
+    chronicle_.joining();
     auto port = MasterPort::open(loop_, config_, [this](const std::string& line) { say(line); });
     if (!port) {
       say(port.error().message);
-      return finish({kExitNoPort, 0});
+      return finish(chronicle_.finish({kExitNoPort, 0}, port.error().message));
     }
     next_port_ = std::move(*port);
     member_->ready(next_port_->number());
   }
 
   void perform(const StartWorkers&) {
-    pipeline_ended_ = false;
     port_ =
         std::move(next_port_);  // the last round's store ends here: by now its workers are gone on every node
     port_->start_round(started_.world, started_.admit);
     announce_round();
-    const World& world = started_.world;
-    ends_.assign(static_cast<std::size_t>(world.local_world_size), WorkerEnd{});
-    for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
+    chronicle_.round_started(started_.world);
     launcher::SetOptions options;
     options.consoles = consoles_;
     int failed = 0;
@@ -280,23 +225,12 @@ class Agent {
         &failed);
     if (set) {
       workers_ = std::move(*set);
-      return;
+      chronicle_.workers_started();
+      return loop_.post([this] { chronicle_.look_at_memory(); });
     }
-    handle(StartFailed{}, not_started(failed, set.error()));
-  }
-
-  /// All or none: those before it were killed again, those after it never ran.
-  Failure not_started(int local_rank, const Error& error) {
-    for (std::size_t i = 0; i < ends_.size(); ++i) {
-      ends_[i].start = static_cast<int>(i) < local_rank ? WorkerEnd::Start::Undone : WorkerEnd::Start::Never;
-    }
-    Failure failure = nobody_yet();  // its pid stays 0: it had none
-    failure.local_rank = local_rank;
-    failure.rank = started_.world.base_rank + local_rank;
-    failure.status = Exited{start_error_code(error.code)};
-    failure.message = error.message + launcher::limit_hint(error.code);
-    failure.own_exception = true;
-    return failure;
+    handle(StartFailed{},
+           chronicle_.start_failed(failed, start_error_code(set.error().code),
+                                   set.error().message + launcher::limit_hint(set.error().code)));
   }
 
   /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no
@@ -313,6 +247,7 @@ class Agent {
   }
   void perform(const SayDone&) { member_->done(started_.world.round); }
   void perform(const StopWorkers& order) {
+    chronicle_.stopping();
     if (workers_) return workers_->stop(order.signo, config_.signals.shutdown_timeout);
     loop_.post([this] { on_gone({}); });
   }
@@ -338,20 +273,7 @@ class Agent {
     const auto [why, sentence] = goodbye_text(order.why);
     member_->leave(why, sentence, kGoodbyeTimeout, [this] { handle(Left{}); });
   }
-  void perform(const Finish& order) {
-    if (closed_ && closed_->outcome != rendezvous::Outcome::Succeeded && order.signo == 0) report();
-    finish({order.exit_code, order.signo});
-  }
-
-  void report() {
-    const auto& cause = closed_->root_cause;
-    if (cause && cause->host == config_.rendezvous.host_name && ended_by_our_reader(cause->status)) {
-      return say("rank " + std::to_string(cause->rank) + " was ended by SIGPIPE: " + kReaderGone);
-    }
-    auto& console = consoles_->get(STDERR_FILENO);
-    console.buffer() += failure_report(*closed_, ends_);
-    console.flush();
-  }
+  void perform(const Finish& order) { finish(chronicle_.finish(order)); }
 
   void finish(End end) {
     end_ = end;
@@ -411,10 +333,9 @@ class Agent {
   std::deque<Pending> pending_;
   Pending current_{};
   bool draining_ = false;
-  bool pipeline_ended_ = false;  ///< a worker of ours got SIGPIPE from our own stdout: no news for its node
   rendezvous::Started started_;
-  std::vector<WorkerEnd> ends_;  ///< by local rank, of the last round
-  std::optional<rendezvous::Closed> closed_;
+  Chronicle chronicle_{config_, [this](std::string_view lines) { print(lines); },
+                       [this](const std::string& line) { say(line); }};
   std::optional<End> end_;
 };
 

@@ -2,6 +2,7 @@
 #include "agent/error_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -18,6 +19,14 @@ using nlohmann::json;
 
 /// What lies deeper is dropped: what is read from a worker is written again, one stack frame a level.
 constexpr int kDepthMax = 32;
+
+bool shallow(int depth, json::parse_event_t, json&) { return depth <= kDepthMax; }
+
+/// As torchrun has it.
+int torch_code(const ExitStatus& status) {
+  if (const auto* signaled = std::get_if<Signaled>(&status)) return -signaled->signo;
+  return std::get<Exited>(status).code;
+}
 
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -39,10 +48,18 @@ std::optional<std::chrono::milliseconds> time_at(const json& object, const char*
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
 }
 
+/// PyTorch writes whole seconds, rounded down: among several failures that would make such a one too early.
+/// The file's own time is the same moment more exactly.
+std::chrono::milliseconds refined(std::chrono::milliseconds written, int fd) {
+  struct stat facts {};
+  if (written.count() % 1000 != 0 || ::fstat(fd, &facts) != 0) return written;
+  const std::chrono::milliseconds changed(facts.st_mtim.tv_sec * 1000 + facts.st_mtim.tv_nsec / 1'000'000);
+  return changed >= written && changed < written + std::chrono::seconds(1) ? changed : written;
+}
+
 }  // namespace
 
 std::optional<ErrorFile> parse_error_file(std::string_view text) {
-  const auto shallow = [](int depth, json::parse_event_t, json&) { return depth <= kDepthMax; };
   const json parsed = json::parse(text, shallow, false);
   if (!parsed.is_object() || !parsed.contains("message")) return std::nullopt;
   const json& message = parsed["message"];
@@ -72,7 +89,30 @@ std::optional<ErrorFile> read_error_file(const std::string& path) {
     filled += static_cast<std::size_t>(n);
   }
   if (filled == 0 || filled > limits::kErrorFileBytesMax) return std::nullopt;
-  return parse_error_file(std::string_view(bytes).substr(0, filled));
+  bytes.resize(filled);
+  auto parsed = parse_error_file(bytes);
+  if (!parsed) return std::nullopt;
+  if (parsed->written) parsed->written = refined(*parsed->written, file.get());
+  parsed->raw = std::move(bytes);
+  return parsed;
+}
+
+std::string error_file_copy(std::string_view raw, const ExitStatus& status) {
+  json parsed = json::parse(raw, shallow, false);
+  if (!parsed.is_object() || !parsed.contains("message") || !parsed["message"].is_object())
+    return std::string(raw);
+  if (const int code = torch_code(status); code != 0) parsed["message"]["errorCode"] = code;
+  return parsed.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string error_file_text(std::string_view message, std::string_view traceback,
+                            std::chrono::milliseconds wall, const ExitStatus& status) {
+  json out = {
+      {"message",
+       {{"message", message},
+        {"extraInfo", {{"py_callstack", traceback}, {"timestamp", std::to_string(wall.count() / 1000)}}}}}};
+  if (const int code = torch_code(status); code != 0) out["message"]["errorCode"] = code;
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace cxxrun::agent

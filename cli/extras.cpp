@@ -29,6 +29,8 @@ class Extras : Choices {
     return std::nullopt;
   }
 
+  Problem failures();
+
  private:
   /// Puts what `parse` makes of the option's text into `place`.
   template <class T, class Parse>
@@ -57,24 +59,6 @@ class Extras : Choices {
     const std::string format = options_.text(Opt::LogFormat);
     if (format != "text" && format != "json") return wrong(Opt::LogFormat, "must be text or json");
     logs.format = format == "json" ? LogOptions::Format::Json : LogOptions::Format::Text;
-    return std::nullopt;
-  }
-
-  Problem failures() {
-    agent::FailureOptions& failures = config_.failures;
-    if (says(Opt::RestartExitCodes)) {
-      if (auto error = take(Opt::RestartExitCodes, parse_exit_codes, failures.restart_exit_codes))
-        return error;
-    }
-    if (says(Opt::NoRestartExitCodes)) {
-      if (auto error = take(Opt::NoRestartExitCodes, parse_exit_codes, failures.no_restart_exit_codes))
-        return error;
-    }
-    if (says(Opt::ExitCode)) {
-      if (auto error = take(Opt::ExitCode, parse_exit_code_map, failures.exit_codes)) return error;
-    }
-    failures.result_file = options_.text(Opt::ResultFile);
-    if (const auto path = facts_.environment("CXXRUN_TERMINATION_LOG")) failures.termination_log = *path;
     return std::nullopt;
   }
 
@@ -145,10 +129,36 @@ class Extras : Choices {
   agent::Config& config_;
 };
 
+Extras::Problem Extras::failures() {
+  agent::FailureOptions& failures = config_.failures;
+  failures.result_file = options_.text(Opt::ResultFile);
+  if (const auto path = facts_.environment("CXXRUN_TERMINATION_LOG")) failures.termination_log = *path;
+  if (says(Opt::ExitCode)) {
+    if (auto error = take(Opt::ExitCode, parse_exit_code_map, failures.exit_codes)) return error;
+  }
+  if (says(Opt::RestartExitCodes)) {
+    if (auto error = take(Opt::RestartExitCodes, parse_exit_codes, failures.restart_exit_codes)) return error;
+  }
+  if (says(Opt::NoRestartExitCodes)) {
+    if (auto error = take(Opt::NoRestartExitCodes, parse_exit_codes, failures.no_restart_exit_codes))
+      return error;
+  }
+  auto& hopeless = config_.rendezvous.hopeless_codes;
+  hopeless = failures.no_restart_exit_codes;
+  if (failures.restart_exit_codes) hopeless |= ~*failures.restart_exit_codes;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<PlanError> plan_extras(const RawOptions& options, const Facts& facts, LaunchPlan& plan) {
   return Extras(options, facts, plan).make();
+}
+
+agent::FailureOptions failure_options(const RawOptions& options, const Facts& facts) {
+  LaunchPlan plan;
+  (void)Extras(options, facts, plan).failures();
+  return std::move(plan.config.failures);
 }
 
 }  // namespace cxxrun::cli

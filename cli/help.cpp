@@ -61,6 +61,12 @@ Restarts and stopping:
   --max-restarts N
       restarts of the whole job after failures
       [0, PET_MAX_RESTARTS]
+  --restart-exit-codes CODES
+      only these restart: 1,64-78,SIGKILL
+      [PET_RESTART_EXIT_CODES]
+  --no-restart-exit-codes CODES
+      these do not
+      [PET_NO_RESTART_EXIT_CODES]
   --shutdown-timeout SECONDS
       from the stop signal to SIGKILL, full for each worker
       [30, PET_SHUTDOWN_TIMEOUT]
@@ -99,6 +105,18 @@ CPUs and devices:
       [PET_VIRTUAL_LOCAL_RANK]
 
 Reports:
+  --result-file FILE
+      how it ended, as JSON
+      [PET_RESULT_FILE]
+  --exit-code CLASS=N,...|kubeflow
+      usage, rendezvous, lost-node, stopped, peer-failed
+      [PET_EXIT_CODE]
+  --event-log-handler null|console|/PATH
+      events of workers and agent, as JSON lines
+      [null, PET_EVENT_LOG_HANDLER]
+  --metrics null|console|/PATH
+      counts and durations, as JSON lines
+      [null, PET_METRICS]
   --monitor-interval SECONDS
       accepted, without effect: nothing here polls
       [0.1, PET_MONITOR_INTERVAL]

@@ -14,12 +14,15 @@
 #include <vector>
 
 #include "agent/agent.hpp"
+#include "agent/ending.hpp"
+#include "agent/result_file.hpp"
 #include "base/text.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/help.hpp"
 #include "cli/host.hpp"
 #include "cli/options.hpp"
 #include "cli/plan.hpp"
+#include "cli/rules.hpp"
 #include "launcher/guardian.hpp"
 #include "launcher/program.hpp"
 #include "launcher/resources.hpp"
@@ -118,6 +121,16 @@ cli::Facts facts() {
   return facts;
 }
 
+/// Nothing was started, or our own code failed: whoever asked for it is told, as an agent does at its end.
+/// The code to exit with.
+int ended_early(const agent::Config& config, std::string_view outcome, int code, const std::string& why) {
+  if (code == cli::kUsage)
+    code = agent::chosen_code(config.failures, agent::FailureOptions::Class::Usage).value_or(code);
+  if (const auto written = agent::write_early_end(config, outcome, code, why); !written)
+    say("cannot write --result-file: " + written.error().message);
+  return code;
+}
+
 /// Finds what runs. 0, or the exit code after having said why not.
 int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
   launcher::ProgramRequest request;
@@ -133,7 +146,7 @@ int find_program(const cli::LaunchPlan& plan, agent::Program& program) {
     say(error->message + "\n  no worker was started: local rank" +
         (workers == 1 ? " 0" : "s 0-" + std::to_string(workers - 1)) + " of node " +
         plan.config.rendezvous.host_name);
-    return error->exit_code;
+    return ended_early(plan.config, "not-started", error->exit_code, error->message);
   }
   const auto& resolved = std::get<launcher::ResolvedProgram>(found);
   program = {resolved.path, resolved.argv, resolved.python, request.name};
@@ -152,7 +165,9 @@ constexpr auto kStopLimitMax = std::chrono::hours(24 * 365);
   } catch (const std::system_error& error) {
     say(std::string("cannot go on: ") + error.what() + launcher::limit_hint(error.code()));
   } catch (const std::exception& error) {
-    say(std::string("internal error: ") + error.what());
+    const std::string what = std::string("internal error: ") + error.what();
+    say(what);
+    end.exit_code = ended_early(config, "internal", end.exit_code, what);
   }
   if (end.signo != 0) launcher::die_by_signal(end.signo);
   ::_exit(end.exit_code);
@@ -171,7 +186,9 @@ int run(const std::vector<std::string>& arguments) {
   auto planned = cli::make_plan(options, facts());
   if (const auto* error = std::get_if<cli::PlanError>(&planned)) {
     say(error->message);
-    return error->exit_code;
+    agent::Config config;
+    config.failures = cli::failure_options(options, facts());
+    return ended_early(config, "usage", error->exit_code, error->message);
   }
   auto& plan = std::get<cli::LaunchPlan>(planned);
   if (const int code = find_program(plan, plan.config.program); code != 0) return code;

@@ -11,8 +11,6 @@ namespace cxxrun::cli {
 /// default, and not in --help. Who builds one takes it out here, and renews the ready-made help: cli_tests
 /// "[write-help]".
 inline constexpr std::array kNotYet{
-    Opt::RestartExitCodes,
-    Opt::NoRestartExitCodes,
     Opt::HeartbeatTimeout,
     Opt::LogDir,
     Opt::Redirects,
@@ -24,10 +22,6 @@ inline constexpr std::array kNotYet{
     Opt::DuplicateStderrFilters,
     Opt::LogFormat,
     Opt::StdinRank,
-    Opt::ResultFile,
-    Opt::ExitCode,
-    Opt::EventLogHandler,
-    Opt::Metrics,
     Opt::HealthCheckPort,
     Opt::DryRun,
     Opt::Completion,

@@ -18,4 +18,7 @@ std::optional<PlanError> plan_extras(const RawOptions& options, const Facts& fac
 /// CPUs, threads and device masks of each worker, from the options that plan_extras() has read.
 std::optional<PlanError> plan_placement(const RawOptions& options, const Facts& facts, LaunchPlan& plan);
 
+/// What the options say about the end, as far as it is valid: also for a plan that has an error elsewhere.
+agent::FailureOptions failure_options(const RawOptions& options, const Facts& facts);
+
 }  // namespace cxxrun::cli

@@ -122,6 +122,26 @@ TEST_CASE("restart exit codes: codes, ranges, signals") {
   }
 }
 
+TEST_CASE("restart exit codes: what the rendezvous makes of them") {
+  const auto hopeless = [](const Words& words) { return extras(words).config.rendezvous.hopeless_codes; };
+  CHECK(hopeless({}).none());
+  CHECK(hopeless({"--no-restart-exit-codes=3,SIGKILL"}).count() == 2);
+  const auto others = hopeless({"--restart-exit-codes=3-5", "--no-restart-exit-codes=4"});
+  for (int code = 1; code < 256; ++code)
+    CHECK(others.test(static_cast<std::size_t>(code)) == (code != 3 && code != 5));
+}
+
+TEST_CASE("what the options say about the end holds for a plan with an error too") {
+  const auto made = failure_options(options({"--nnodes=x", "--result-file=r.json", "--exit-code=usage=64",
+                                             "--restart-exit-codes=x", "./train"}),
+                                    machine({{"CXXRUN_TERMINATION_LOG", "/t"}}));
+  CHECK(made.result_file == "r.json");
+  CHECK(made.termination_log == "/t");
+  CHECK(made.exit_codes[0] == 64);
+  CHECK(failure_options(options({"--exit-code=x", "--result-file=r.json", "./train"}), machine({}))
+            .result_file == "r.json");
+}
+
 TEST_CASE("exit codes by class, and the preset") {
   using Class = agent::FailureOptions::Class;
   const auto at = [](const LaunchPlan& plan, Class one) {
