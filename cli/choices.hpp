@@ -20,8 +20,8 @@ class Choices {
  protected:
   using Problem = std::optional<PlanError>;
 
-  Choices(const RawOptions& options, const Facts& facts, std::vector<std::string>& notes)
-      : options_(options), facts_(facts), notes_(notes) {}
+  Choices(const RawOptions& options, const Facts& facts, LaunchPlan& plan)
+      : options_(options), facts_(facts), plan_(plan) {}
 
   static PlanError wrong(std::string message) { return {kUsage, std::move(message)}; }
   [[nodiscard]] PlanError wrong(Opt option, const std::string& what) const {
@@ -61,13 +61,15 @@ class Choices {
     const Given* entry = options_.find(option);
     if (entry != nullptr && entry->source == Source::Flag) note(long_name(option) + " is not used: " + why);
   }
-  void note(std::string line) { notes_.push_back(std::move(line)); }
+  void note(std::string line) { plan_.notes.push_back(std::move(line)); }
+  /// A value that comes from elsewhere than options, for --dry-run.
+  void took(Opt option, std::string value, std::string from) {
+    plan_.taken.push_back({option, std::move(value), std::move(from)});
+  }
 
   const RawOptions& options_;
   const Facts& facts_;
-
- private:
-  std::vector<std::string>& notes_;
+  LaunchPlan& plan_;
 };
 
 }  // namespace cxxrun::cli

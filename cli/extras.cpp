@@ -18,7 +18,7 @@ constexpr double kSecondsMax = 10.0 * 365 * 24 * 3600;
 class Extras : Choices {
  public:
   Extras(const RawOptions& options, const Facts& facts, LaunchPlan& plan)
-      : Choices(options, facts, plan.notes), config_(plan.config) {}
+      : Choices(options, facts, plan), config_(plan.config) {}
 
   Problem make() {
     using Rule = Problem (Extras::*)();
@@ -123,6 +123,7 @@ class Extras : Choices {
       return std::nullopt;
     }
     config_.watch.health_check_port = static_cast<std::uint16_t>(*other);
+    took(Opt::HealthCheckPort, torch, "variable TORCHELASTIC_HEALTH_CHECK_PORT");
     return std::nullopt;
   }
 

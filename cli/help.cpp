@@ -122,10 +122,18 @@ Reports:
       [0.1, PET_MONITOR_INTERVAL]
 
 Other:
+  --dry-run[=text|json]
+      print the plan and where it comes from; start nothing
+  --completion bash|zsh|fish
+      print the shell's completion
   -h, --help
       this text
   --version
       the version
+
+Only as cxxrun-launch (deprecated):
+  --use-env
+      no --local-rank=N for the program
 
 Exit codes: 0, the first failed worker's own code, 128 + its signal; 2 usage,
 69 rendezvous, 75 nodes missing, 126, 127 program. See docs/exit-codes.md.

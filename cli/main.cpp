@@ -17,6 +17,8 @@
 #include "agent/ending.hpp"
 #include "agent/result_file.hpp"
 #include "base/text.hpp"
+#include "cli/completion.hpp"
+#include "cli/dry_run.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/help.hpp"
 #include "cli/host.hpp"
@@ -173,7 +175,14 @@ constexpr auto kStopLimitMax = std::chrono::hours(24 * 365);
   ::_exit(end.exit_code);
 }
 
-int run(const std::vector<std::string>& arguments) {
+int print_completion(const cli::Given& shell) {
+  const auto text = cli::make_completion(shell.value);
+  if (!text) return say(cli::said(shell) + ": must be bash, zsh or fish"), cli::kUsage;
+  return print(STDOUT_FILENO, *text), 0;
+}
+
+/// `launch`: under the name of torch.distributed.launch.
+int run(const std::vector<std::string>& arguments, bool launch) {
   auto parsed = cli::parse_options(
       arguments, [](const char* name) { return variable(name); }, config_files());
   if (const auto* error = std::get_if<cli::UsageError>(&parsed)) {
@@ -183,7 +192,12 @@ int run(const std::vector<std::string>& arguments) {
   const auto& options = std::get<cli::RawOptions>(parsed);
   if (options.flag(cli::Opt::Help)) return answer(cli::kHelp);
   if (options.flag(cli::Opt::Version)) return answer(cli::kVersion);
-  auto planned = cli::make_plan(options, facts());
+  for (const auto option : {cli::Opt::Completion, cli::Opt::PrintCompletion}) {
+    if (const cli::Given* shell = options.find(option)) return print_completion(*shell);
+  }
+  auto machine = facts();
+  machine.launch = launch;
+  auto planned = cli::make_plan(options, machine);
   if (const auto* error = std::get_if<cli::PlanError>(&planned)) {
     say(error->message);
     agent::Config config;
@@ -193,6 +207,9 @@ int run(const std::vector<std::string>& arguments) {
   auto& plan = std::get<cli::LaunchPlan>(planned);
   if (const int code = find_program(plan, plan.config.program); code != 0) return code;
   for (char** entry = environ; *entry != nullptr; ++entry) plan.config.environment.emplace_back(*entry);
+  if (plan.dry_run != cli::DryRun::No) {
+    return print(STDOUT_FILENO, cli::describe_plan(options, plan, plan.dry_run == cli::DryRun::Json)), 0;
+  }
   for (const auto& note : plan.notes) say(note);
   launcher::GuardOptions guarded;
   guarded.stop_limit =
@@ -212,7 +229,9 @@ int main(int argc, char** argv) {
     if (only == "--version") return answer(cli::kVersion);
   }
   try {
-    return run(std::vector<std::string>(argv + 1, argv + argc));
+    const std::string_view name = argc > 0 ? argv[0] : "";
+    return run(std::vector<std::string>(argv + 1, argv + argc),
+               name.substr(name.rfind('/') + 1) == "cxxrun-launch");
   } catch (const std::exception& error) {
     say(std::string("internal error: ") + error.what());
     return cli::kInternal;

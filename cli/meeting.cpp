@@ -15,8 +15,7 @@ constexpr int kDefaultPort = 29'400;  ///< of c10d, as torchrun's
 
 class Meeting : Choices {
  public:
-  Meeting(const RawOptions& options, const Facts& facts, LaunchPlan& plan)
-      : Choices(options, facts, plan.notes), plan_(plan) {}
+  Meeting(const RawOptions& options, const Facts& facts, LaunchPlan& plan) : Choices(options, facts, plan) {}
 
   Problem make() {
     if (auto error = node_rank()) return error;
@@ -120,6 +119,8 @@ class Meeting : Choices {
         if (!given(Opt::MasterPort) && named->port) port = std::to_string(*named->port);
         if (!given(Opt::MasterPort) && around->port) port = std::to_string(*around->port);
         note("master " + address + ", from " + around->scheduler);
+        took(Opt::MasterAddr, address, around->scheduler);
+        if (!given(Opt::MasterPort)) took(Opt::MasterPort, port, around->scheduler);
       } else if (given(Opt::MasterPort)) {
         note("no --master-addr: 127.0.0.1, so only agents of this machine can join");
       } else {
@@ -142,7 +143,9 @@ class Meeting : Choices {
   Problem meet_c10d() {
     rdzv().backend = BackendKind::C10d;
     auto around = look_around(facts_.environment, rdzv().nnodes_max);
-    if (!rdzv().node_rank) rdzv().node_rank = node_rank_hint(facts_.environment);
+    if (!rdzv().node_rank && (rdzv().node_rank = node_rank_hint(facts_.environment))) {
+      took(Opt::NodeRank, std::to_string(*rdzv().node_rank), "the scheduler's variables");
+    }
     if (endpoint_) {
       rdzv().endpoint = {endpoint_->host, endpoint_->port.value_or(kDefaultPort)};
       if (rdzv().endpoint.port == 0)
@@ -164,6 +167,8 @@ class Meeting : Choices {
           host->host, static_cast<std::uint16_t>(around->port.value_or(host->port.value_or(kDefaultPort)))};
       if (rdzv().endpoint.port == 0) return wrong(around->scheduler + ": port 0 is for one node only");
       note("endpoint " + net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port) + ", from " +
+           around->scheduler);
+      took(Opt::RdzvEndpoint, net::endpoint_text(rdzv().endpoint.host, rdzv().endpoint.port),
            around->scheduler);
     }
     if (around) apply_surroundings(*around);
@@ -192,7 +197,6 @@ class Meeting : Choices {
                  "  or the line `rdzv-endpoint = HOST:29400` in /etc/cxxrun.conf or ~/.config/cxxrun.conf");
   }
 
-  LaunchPlan& plan_;
   std::optional<net::HostPort> endpoint_;  ///< --rdzv-endpoint
 };
 

@@ -23,10 +23,6 @@ inline constexpr std::array kNotYet{
     Opt::LogFormat,
     Opt::StdinRank,
     Opt::HealthCheckPort,
-    Opt::DryRun,
-    Opt::Completion,
-    Opt::PrintCompletion,
-    Opt::UseEnv,
 };
 
 /// Of these only the default exists yet; they are in --help.

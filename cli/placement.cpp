@@ -14,7 +14,7 @@ namespace {
 class Placement : Choices {
  public:
   Placement(const RawOptions& options, const Facts& facts, LaunchPlan& plan)
-      : Choices(options, facts, plan.notes),
+      : Choices(options, facts, plan),
         config_(plan.config),
         placement_(plan.config.placement),
         workers_(plan.config.rendezvous.local_world_size) {}

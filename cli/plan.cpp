@@ -18,17 +18,17 @@ constexpr double kShutdownSecondsMax = 7.0 * 24 * 3600;
 /// Fills a LaunchPlan step by step; the first error ends it.
 class Planner : Choices {
  public:
-  Planner(const RawOptions& options, const Facts& facts) : Choices(options, facts, plan_.notes) {}
+  Planner(const RawOptions& options, const Facts& facts) : Choices(options, facts, own_) {}
 
   std::variant<LaunchPlan, PlanError> make() {
     using Rule = Problem (Planner::*)();
     plan_.notes = options_.notes;
-    for (const Rule rule :
-         {&Planner::supported, &Planner::program, &Planner::sizes, &Planner::limits_of_life, &Planner::conf,
-          &Planner::ports, &Planner::meeting, &Planner::identity, &Planner::extras}) {
+    for (const Rule rule : {&Planner::supported, &Planner::dry_run, &Planner::program, &Planner::sizes,
+                            &Planner::limits_of_life, &Planner::conf, &Planner::ports, &Planner::meeting,
+                            &Planner::identity, &Planner::extras}) {
       if (auto error = (this->*rule)()) return std::move(*error);
     }
-    return std::move(plan_);
+    return std::move(own_);
   }
 
  private:
@@ -62,10 +62,37 @@ class Planner : Choices {
           "which program shall run?\n  cxxrun --nproc-per-node 2 ./train    (cxxrun --help lists the "
           "options)");
     }
+    if (auto error = local_rank_argument()) return error;
     const std::string how = options_.text(Opt::Stderr);
     if (how != "pipe" && how != "inherit") return wrong(Opt::Stderr, "must be pipe or inherit");
     config().stderr_inherit = how == "inherit";
     config().terminal = facts_.terminal;
+    return std::nullopt;
+  }
+
+  /// torch.distributed.launch tells a program its local rank by an argument, unless --use-env.
+  Problem local_rank_argument() {
+    if (!facts_.launch) {
+      if (options_.flag(Opt::UseEnv))
+        return wrong("--use-env is for cxxrun-launch: cxxrun always tells the ranks by variables");
+      return std::nullopt;
+    }
+    note(
+        "cxxrun-launch is deprecated, as torch.distributed.launch is: use cxxrun, and LOCAL_RANK of the "
+        "environment");
+    if (options_.flag(Opt::UseEnv)) return std::nullopt;
+    if (plan_.no_python)
+      return wrong(place(Opt::NoPython) + " needs --use-env: a program gets no --local-rank argument");
+    plan_.words.insert(plan_.words.begin() + 1, "--local-rank=${local_rank}");
+    return std::nullopt;
+  }
+
+  Problem dry_run() {
+    const Given* wanted = options_.find(Opt::DryRun);
+    if (wanted == nullptr) return std::nullopt;
+    if (wanted->value == "1" || wanted->value == "text") plan_.dry_run = DryRun::Text;
+    if (wanted->value == "json") plan_.dry_run = DryRun::Json;
+    if (plan_.dry_run == DryRun::No) return wrong(Opt::DryRun, "must be text or json: --dry-run=json");
     return std::nullopt;
   }
 
@@ -112,6 +139,8 @@ class Planner : Choices {
                    "at most " + std::to_string(limits::kWorkersPerNodeMax) + " workers on one node");
     }
     rdzv().local_world_size = static_cast<int>(count);
+    if (std::to_string(count) != text)
+      took(Opt::NprocPerNode, std::to_string(count), place(Opt::NprocPerNode) + " " + text);
     if (count > 1 && !facts_.environment("OMP_NUM_THREADS")) config().usable_cpus = cpus_to_share(count);
     return std::nullopt;
   }
@@ -183,7 +212,9 @@ class Planner : Choices {
   Problem ports() {
     const std::string store = options_.text(Opt::WorkerStore);
     if (store != "agent" && store != "none") return wrong(Opt::WorkerStore, "must be agent or none");
-    rdzv().agent_store = store == "agent" && environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
+    const bool shared = environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
+    rdzv().agent_store = store == "agent" && shared;
+    if (!shared) took(Opt::WorkerStore, "none", "variable TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
     if (!given(Opt::PortRange)) return std::nullopt;
     const std::string range = options_.text(Opt::PortRange);
     const auto dash = range.find('-');
@@ -214,12 +245,14 @@ class Planner : Choices {
     if (!printable(id)) return wrong(Opt::RdzvId, kPlainText);
     if (id.size() > limits::kRunIdBytesMax)
       return wrong(Opt::RdzvId, "at most " + std::to_string(limits::kRunIdBytesMax) + " bytes");
+    if (id != options_.text(Opt::RdzvId))
+      took(Opt::RdzvId, id, id == plan_.scheduler_run_id ? "the scheduler" : "made at the start");
     rdzv().run_id = std::move(id);
     rdzv().host_name = cleaned(facts_.host_name());
     return std::nullopt;
   }
 
-  LaunchPlan plan_;
+  LaunchPlan own_;
 };
 
 }  // namespace

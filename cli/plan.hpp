@@ -31,12 +31,23 @@ struct Facts {
   bool terminal = false;                                                  ///< stderr is a terminal
 };
 
+/// An option's value that the command line, its variable and the files did not say, or said in words (auto).
+struct Taken {
+  Opt option;
+  std::string value;
+  std::string from;  ///< "MASTER_ADDR", "Slurm", "usable CPUs"
+};
+
+enum class DryRun { No, Text, Json };
+
 /// `config.program` and `config.environment` are left to the caller; it finds the program by `words`.
 struct LaunchPlan {
   agent::Config config;
   std::vector<std::string> words;  ///< program and its arguments, as typed; not empty
   bool module = false;
   bool no_python = false;
+  DryRun dry_run = DryRun::No;   ///< print the plan instead
+  std::vector<Taken> taken;      ///< for --dry-run
   std::string scheduler_run_id;  ///< what a scheduler calls the job; empty: nothing does
   /// Worth a line at the start: where the endpoint came from, what was ignored.
   std::vector<std::string> notes;

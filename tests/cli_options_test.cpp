@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/completion.hpp"
 #include "cli/not_yet.hpp"
 #include "cli_support.hpp"
 
@@ -349,4 +350,35 @@ TEST_CASE("one dash where two are meant") {
   CHECK(usage_error({"-nnodes", "2", "S"}) == "unknown option -n in -nnodes; did you mean --nnodes?");
   CHECK(usage_error({"-nproc_per_node=2", "S"}) ==
         "unknown option -n in -nproc_per_node=2; did you mean --nproc-per-node?");
+}
+
+TEST_CASE("torchrun 27, 28: cxxrun-launch gives --local-rank unless --use-env") {
+  auto facts = machine({});
+  facts.launch = true;
+  const auto made = good_plan(plan_with({"S", "a"}, facts));
+  CHECK(made.words == Words{"S", "--local-rank=${local_rank}", "a"});
+  REQUIRE(made.notes.size() == 1);
+  CHECK_THAT(made.notes[0], Contains("deprecated"));
+  CHECK(good_plan(plan_with({"-m", "pkg"}, facts)).words == Words{"pkg", "--local-rank=${local_rank}"});
+  CHECK(good_plan(plan_with({"--use_env", "S", "a"}, facts)).words == Words{"S", "a"});
+  CHECK(good_plan(plan_with({"--use-env", "--no-python", "S"}, facts)).no_python);
+  CHECK_THAT(std::get<PlanError>(plan_with({"--no-python", "S"}, facts)).message,
+             StartsWith("--no-python needs --use-env"));
+  CHECK_THAT(plan_error({"--use-env"}), StartsWith("--use-env is for cxxrun-launch"));
+}
+
+TEST_CASE("completion: each shell's script has every option of --help, and no other shell has one") {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const auto script = make_completion(shell);
+    REQUIRE(script);
+    for (const OptionRow& option : option_table()) {
+      INFO(shell << " " << option.name);
+      const std::string name(option.name);
+      const bool has = script->find("--" + name) != std::string::npos ||
+                       script->find("-l " + name + " ") != std::string::npos;
+      CHECK(has == (!not_yet(option.id) && !option.group.empty()));
+    }
+  }
+  CHECK_FALSE(make_completion("tcsh"));
+  CHECK_FALSE(make_completion(""));
 }
