@@ -97,7 +97,7 @@ EventLoop::Timer EventLoop::at(Time when, Work work) {
   return Timer(this, key);
 }
 EventLoop::Timer::Timer(Timer&& other) noexcept
-    : loop_(std::exchange(other.loop_, nullptr)), key_(other.key_) {}
+    : loop_(std::exchange(other.loop_, nullptr)), key_(std::move(other.key_)) {}
 EventLoop::Timer& EventLoop::Timer::operator=(Timer&& other) noexcept {
   if (this != &other) {
     reset();

@@ -134,7 +134,7 @@ std::string bash() {
     if (does.empty() || option->kind == Kind::Flag) continue;
     std::string pattern;
     for (const auto& name : spellings(*option)) pattern += (pattern.empty() ? "" : "|") + name;
-    values += "      " + pattern + ")" + does + " ;;\n";
+    values.append("      ").append(pattern).append(")").append(does).append(" ;;\n");
   }
   return filled(kBash, {{"@TAKERS@", takers("|")},
                         {"@VALUES@", values},

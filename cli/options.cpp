@@ -205,7 +205,7 @@ std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
     const std::string_view line = trimmed(rest.substr(0, end));
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (line.empty() || line[0] == '#') continue;
-    const std::string where = quoted(file.path) + ":" + std::to_string(number) + ": ";
+    std::string where = quoted(file.path) + ":" + std::to_string(number) + ": ";
     const auto equals = line.find('=');
     if (equals == std::string_view::npos)
       return UsageError{where + quoted(line) + ": expected `option = value`"};
@@ -214,11 +214,12 @@ std::optional<UsageError> read_file(RawOptions& out, const ConfigFile& file) {
     const OptionRow* option = find_long(key);
     if (option == nullptr)
       return UsageError{where + "unknown option " + quoted(key) + did_you_mean(key, true)};
-    const std::string name(option->name);
-    if (variable(*option).empty())
-      return UsageError{where + name + " is for the command line: cxxrun --" + name};
+    where += option->name;
+    if (variable(*option).empty()) {
+      return UsageError{where + " is for the command line: cxxrun --" + std::string(option->name)};
+    }
     if (auto error = set_weak(out, *option, Source::File,
-                              std::string(unquoted(trimmed(line.substr(equals + 1)))), where + name))
+                              std::string(unquoted(trimmed(line.substr(equals + 1)))), where))
       return error;
   }
   return std::nullopt;

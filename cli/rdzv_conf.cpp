@@ -149,6 +149,7 @@ std::string unknown_key(const std::string& key) {
 
 std::vector<std::string_view> rdzv_conf_keys() {
   std::vector<std::string_view> names;
+  names.reserve(kKeys.size());
   for (const Key& key : kKeys) names.push_back(key.name);
   return names;
 }
