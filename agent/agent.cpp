@@ -16,6 +16,7 @@
 #include "agent/error_path.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
+#include "agent/signal_words.hpp"
 #include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/limits.hpp"
@@ -48,14 +49,18 @@ class Agent {
       return {kExitCannotStart, 0};
     }
     consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
-    launcher::SignalWatch signals(loop_, signals_to_watch(),
+    launcher::SignalWatch signals(loop_, signals_to_watch(config_.signals.handled),
                                   [this](const auto& signal) { on_signal(signal); });
     auto rendezvous = config_.rendezvous;
     if (rendezvous.backend != rendezvous::BackendKind::Local)
       rendezvous.memory_use = [this] { return chronicle_.memory_use(); };
     member_ = rendezvous::make_member(loop_, std::move(rendezvous),
                                       [this](auto event) { on_member(std::move(event)); });
-    perform_all(begin().actions);
+    State first;
+    first.handled = signal_set(config_.signals.handled);
+    Step begun = begin(first);
+    state_ = begun.state;
+    perform_all(begun.actions);
     drain_events();
     if (!end_) loop_.run();
     member_.reset();
@@ -70,11 +75,6 @@ class Agent {
     Event event;
     std::optional<Failure> failure;
   };
-
-  static std::vector<int> signals_to_watch() {
-    return {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,  SIGUSR1,
-            SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH, launcher::guardian_gone_signal()};
-  }
 
   void print(std::string_view lines) {
     auto& console = consoles_->get(STDERR_FILENO);
@@ -117,30 +117,8 @@ class Agent {
       launcher::sweep_descendants();
       launcher::die_by_signal(SIGKILL);
     }
-    say_stop(signal);
+    if (const auto line = stop_sentence(state_, signal, grace_text()); !line.empty()) say(line);
     handle(SignalCame{signal.signo});
-  }
-
-  /// Every stop that a signal causes has one line: which signal, from whom.
-  void say_stop(const launcher::Received& signal) {
-    const bool person = signal.signo == SIGINT || signal.signo == SIGQUIT;
-    const bool politely = signal.signo == SIGTERM || signal.signo == SIGHUP;
-    if (!person && !politely) return;
-    const std::string what = signal_name(signal.signo) + sender(signal);
-    if (person && state_.phase == Phase::Stopping && (state_.interrupted || signal.signo == SIGQUIT)) {
-      say(what + ": the grace is over, SIGKILL to all that is left");
-    } else if (state_.stop_signal == 0 && person) {
-      say(what + ": stopping the job" + grace_text() + "; once more to stop at once");
-    } else if (state_.stop_signal == 0) {
-      say(what + ": this node leaves the job" + grace_text());
-    }
-  }
-
-  static std::string sender(const launcher::Received& signal) {
-    if (signal.code == SI_KERNEL) return " from the terminal";
-    if (signal.pid == 0) return " from outside of this container";
-    const std::string command = launcher::command_of(signal.pid);
-    return " from pid " + std::to_string(signal.pid) + (command == "[]" ? "" : " (" + command + ")");
   }
 
   [[nodiscard]] std::string grace_text() const {
@@ -272,6 +250,11 @@ class Agent {
   void perform(const SayGoodbye& order) {
     const auto [why, sentence] = goodbye_text(order.why);
     member_->leave(why, sentence, kGoodbyeTimeout, [this] { handle(Left{}); });
+  }
+  /// As the kernel would, had we no handler: no goodbye and no grace.
+  [[noreturn]] void perform(const Die& order) {
+    launcher::sweep_descendants();
+    launcher::die_by_signal(order.signo);
   }
   void perform(const Finish& order) { finish(chronicle_.finish(order)); }
 

@@ -72,14 +72,16 @@ class Rules {
   }
 
   void operator()(const SignalCame& e) {
+    if (s().phase == Phase::Finished) return;
+    if (e.signo == SIGCONT) return act(Resume{});
+    const bool handled = (s().handled & signal_bit(e.signo)) != 0;
     switch (e.signo) {
       case SIGINT:
-      case SIGQUIT: return person_wants_out(e.signo);
+      case SIGQUIT: return handled ? person_wants_out(e.signo) : die(e.signo);
       case SIGTERM:
-      case SIGHUP: return leave_politely(e.signo);
-      case SIGTSTP: return act(Suspend{});
-      case SIGCONT: return act(Resume{});
-      default: return act(ForwardSignal{e.signo});
+      case SIGHUP: return handled ? leave_politely(e.signo) : die(e.signo);
+      case SIGTSTP: return handled ? leave_politely(e.signo) : act(Suspend{});
+      default: return handled ? leave_politely(e.signo) : act(ForwardSignal{e.signo});
     }
   }
 
@@ -98,8 +100,8 @@ class Rules {
     act(SayGoodbye{why});
   }
 
-  /// SIGTERM or SIGHUP: this node leaves, the job may go on. Schedulers repeat the signal: only the first
-  /// counts.
+  /// SIGTERM, SIGHUP, or another that was asked for: this node leaves, the job may go on. Schedulers repeat
+  /// the signal: only the first counts.
   void leave_politely(int signo) {
     if (s().stop_signal != 0) return;
     s().stop_signal = signo;
@@ -148,6 +150,11 @@ class Rules {
     if (s().left || s().closed) finish(end);
   }
 
+  void die(int signo) {
+    s().phase = Phase::Finished;
+    act(Die{signo});
+  }
+
   void finish(Finish end) {
     s().phase = Phase::Finished;
     act(end);
@@ -164,7 +171,13 @@ Step step(State state, const Event& event) {
   return rules.take();
 }
 
-Step begin() { return Step{State{}, {SayReady{}}}; }
+Step begin(State state) { return Step{state, {SayReady{}}}; }
+
+std::uint64_t signal_set(const std::vector<int>& signals) {
+  std::uint64_t set = 0;
+  for (const int signo : signals) set |= signal_bit(signo);
+  return set;
+}
 
 const char* name(Phase phase) {
   switch (phase) {

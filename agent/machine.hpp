@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -82,6 +83,11 @@ struct SayGoodbye {
   Goodbye why = Goodbye::Polite;
   bool operator==(const SayGoodbye&) const = default;
 };
+/// A signal that we do not handle did what it does to a process: we end by it, and all of ours with us.
+struct Die {
+  int signo = 0;
+  bool operator==(const Die&) const = default;
+};
 /// `signo` > 0: end by that signal; else with `exit_code`.
 struct Finish {
   int exit_code = 0;
@@ -89,10 +95,16 @@ struct Finish {
   bool operator==(const Finish&) const = default;
 };
 using Action = std::variant<SayReady, StartWorkers, ReportFailure, SayDone, StopWorkers, EndGrace,
-                            ForwardSignal, Suspend, Resume, AnnounceLeaving, SayGoodbye, Finish>;
+                            ForwardSignal, Suspend, Resume, AnnounceLeaving, SayGoodbye, Die, Finish>;
+
+/// Bit n-1: signal n.
+[[nodiscard]] std::uint64_t signal_set(const std::vector<int>& signals);
+[[nodiscard]] constexpr std::uint64_t signal_bit(int signo) { return std::uint64_t{1} << (signo - 1); }
 
 struct State {
   Phase phase = Phase::Joining;
+  /// Signals that stop (--signals-to-handle), as signal_set() has them.
+  std::uint64_t handled = signal_bit(SIGTERM) | signal_bit(SIGINT) | signal_bit(SIGHUP) | signal_bit(SIGQUIT);
   int alive = 0;            ///< workers that have not ended
   bool round_over = false;  ///< the rendezvous said that the round is over
   bool closed = false;      ///< the rendezvous said that the job is over
@@ -114,7 +126,7 @@ struct Step {
 [[nodiscard]] Step step(State state, const Event& event);
 
 /// What an agent does first.
-[[nodiscard]] Step begin();
+[[nodiscard]] Step begin(State state = {});
 
 [[nodiscard]] const char* name(Phase phase);
 

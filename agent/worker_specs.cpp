@@ -2,6 +2,8 @@
 #include "agent/worker_specs.hpp"
 
 #include "agent/arguments.hpp"
+#include "agent/stdin_owner.hpp"
+#include "launcher/terminal.hpp"
 #include "worker_env/environ.hpp"
 
 namespace cxxrun::agent {
@@ -18,11 +20,9 @@ worker_env::Facts facts_of(const Config& config) {
   return facts;
 }
 
-/// One worker: its stdout and stdin are ours, stderr passes through for the report. Several: prefixes, no
-/// stdin.
+/// One worker: its stdout is ours, stderr passes through for the report. Several: prefixes.
 void plan_streams(const Config& config, const World& world, launcher::SpawnSpec& spec) {
   const bool alone = world.local_world_size == 1;
-  spec.null_stdin = !alone;
   const std::string prefix = alone ? "" : "[rank" + std::to_string(spec.rank) + "]: ";
   if (!alone) spec.out = {launcher::Sink::Console, prefix, false};
   if (config.stderr_inherit) return;
@@ -38,6 +38,7 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
   worker_env::Facts facts = facts_of(config);
   facts.virtual_local_rank = config.placement.virtual_local_rank;
   const PlacementOptions& placement = config.placement;
+  const bool in_background = launcher::terminal_belongs_to_others();
   std::vector<launcher::SpawnSpec> specs(static_cast<std::size_t>(world.local_world_size));
   for (int i = 0; i < world.local_world_size; ++i) {
     auto& spec = specs[static_cast<std::size_t>(i)];
@@ -52,6 +53,7 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
     spec.env = worker_env::build(inherited, facts, world, i,
                                  at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{});
     plan_streams(config, world, spec);
+    plan_stdin(config, world, in_background, spec);
   }
   return specs;
 }

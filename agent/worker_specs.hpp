@@ -11,9 +11,9 @@
 
 namespace cxxrun::agent {
 
-/// Everything about the workers of one round on this node: command, environment, streams, CPUs. Pure, and all
-/// that the agent starts:
-/// --dry-run shows the same. `error_path`: where a local rank may leave its error file.
+/// Everything about the workers of one round on this node: command, environment, streams, CPUs: all that
+/// the agent starts; --dry-run shows the same. Pure, but that it looks at the terminal that we have.
+/// `error_path`: where a local rank may leave its error file.
 [[nodiscard]] std::vector<launcher::SpawnSpec> worker_specs(
     const Config& config, const World& world, const std::function<std::string(int local_rank)>& error_path);
 

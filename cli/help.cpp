@@ -92,6 +92,9 @@ What runs:
   --start-method spawn
       a fresh program for each worker
       [spawn, PET_START_METHOD]
+  --stdin-rank RANK
+      local rank of the worker that owns the terminal
+      [PET_STDIN_RANK]
 
 CPUs and devices:
   --numa-binding MODE

@@ -34,9 +34,11 @@ std::optional<int> exit_code(std::string_view text) {
   return static_cast<int>(*number);
 }
 
-/// Those that no process can catch, and those that a program raises by its own fault.
+/// Not those that no process can catch, those that a program raises by its own fault, and those that tell us
+/// something else: a child's end, the way back from Ctrl-Z.
 bool can_be_handled(int signo) {
-  for (const int not_for_us : {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGCHLD}) {
+  for (const int not_for_us :
+       {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGCHLD, SIGCONT}) {
     if (signo == not_for_us) return false;
   }
   return true;

@@ -15,6 +15,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/ending.hpp"
+#include "agent/machine.hpp"
 #include "agent/result_file.hpp"
 #include "base/text.hpp"
 #include "cli/completion.hpp"
@@ -214,6 +215,7 @@ int run(const std::vector<std::string>& arguments, bool launch) {
   launcher::GuardOptions guarded;
   guarded.stop_limit =
       std::min<Duration>(2 * plan.config.signals.shutdown_timeout + kAgentEndsWithin, kStopLimitMax);
+  guarded.more_stop_signals = agent::signal_set(plan.config.signals.handled);
   const Error error = launcher::guard(guarded, [&] { be_agent(plan.config); });
   say("cannot start: " + error.message + launcher::limit_hint(error.code));
   return cli::kInternal;

@@ -63,8 +63,11 @@ bool is_crash(int code, int status) {
 /// C library that has a state (the heap, errno) but the inner one, and that only when the agent has ended.
 class Guardian {
  public:
-  Guardian(pid_t child, pid_t parent, Duration stop_limit)
-      : child_(child), parent_(parent), stop_limit_(stop_limit) {}
+  Guardian(pid_t child, pid_t parent, const GuardOptions& options)
+      : child_(child),
+        parent_(parent),
+        stop_limit_(options.stop_limit),
+        more_stop_signals_(options.more_stop_signals) {}
   void run();  ///< until the child has ended
   [[nodiscard]] int end_code() const { return end_code_; }
   [[nodiscard]] int end_status() const { return end_status_; }
@@ -83,6 +86,7 @@ class Guardian {
   pid_t child_;
   pid_t parent_;  ///< the outer guardian; 0: that is us
   Duration stop_limit_;
+  std::uint64_t more_stop_signals_;
   bool pid_1_ = ::getpid() == 1;
   bool ended_ = false;
   int end_code_ = 0;  ///< si_code and si_status of the child's end
@@ -124,6 +128,7 @@ void Guardian::wait_and_take(const sigset_t& set) {
 }
 
 void Guardian::take(const siginfo_t& info) {
+  if (((more_stop_signals_ >> (info.si_signo - 1)) & 1u) != 0) return ask_to_end(info);
   switch (info.si_signo) {
     case SIGCHLD: return children_changed();
     case SIGTTIN:
@@ -286,7 +291,7 @@ int inner_life(void* argument) {
     ::_exit(1);
   }
   ::prctl(PR_SET_NAME, kInnerName);
-  Guardian guardian(agent, start.outer, start.options.stop_limit);
+  Guardian guardian(agent, start.outer, start.options);
   guardian.run();
   const bool crash = is_crash(guardian.end_code(), guardian.end_status());
   SweepOptions options;
@@ -376,7 +381,7 @@ Error guard(const GuardOptions& options, const std::function<void()>& agent) {
   const pid_t inner = start_inner(start);
   if (inner < 0) return errno_error(errno, "start the agent");
   ::close(lives[0]);
-  Guardian guardian(inner, 0, options.stop_limit);
+  Guardian guardian(inner, 0, options);
   guardian.run();
   if (handover->start_errno != 0) return errno_error(handover->start_errno, "start the agent");
   finish(guardian, inner, *handover, std::move(not_ours));

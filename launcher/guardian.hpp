@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "base/result.hpp"
@@ -13,6 +14,8 @@ struct GuardOptions {
   /// included; then it is SIGKILLed, with a line that says so. After a second SIGINT or SIGQUIT: kImpatience,
   /// if sooner.
   Duration stop_limit = std::chrono::minutes(10);
+  /// More signals than those four that ask the agent to end (bit n-1: signal n): treated as SIGTERM.
+  std::uint64_t more_stop_signals = 0;
 };
 
 /// Splits this process in three: the caller's pid stays as *outer guardian*, its child is the *inner

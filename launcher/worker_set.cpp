@@ -274,7 +274,8 @@ void Set::give_up() {
 void Set::forward(int signo) {
   for (auto& worker : workers_) {
     if (signo == SIGWINCH) worker->streams->window_changed();
-    send(*worker, signo);
+    // Not our signal: a worker that ends by it, or later, failed by itself.
+    if (worker->alive) ::kill(worker->process.pid, signo);
   }
 }
 

@@ -170,6 +170,9 @@ TEST_CASE("torchrun 29: signals by name; unknown ones are said, impossible ones 
   CHECK(odd.notes[0] == "--signals-to-handle: SIGFOO is no signal, and has no effect");
   CHECK(extras_error({"--signals-to-handle=SIGTERM,SIGKILL"}) ==
         "--signals-to-handle SIGTERM,SIGKILL: SIGKILL cannot be handled");
+  for (const char* name : {"SIGSTOP", "SIGCHLD", "SIGCONT", "SIGSEGV", "SIGABRT"}) {
+    CHECK_THAT(extras_error({"--signals-to-handle", name}), Catch::Contains("cannot be handled"));
+  }
   CHECK(extras({"--stdin-rank=3"}).config.signals.stdin_rank == std::optional(3));
   for (const char* bad : {"4", "-1", "x"}) {
     CHECK_THAT(extras_error({"--stdin-rank=" + std::string(bad)}), Contains("must be a local rank, 0 to 3"));

@@ -151,12 +151,6 @@ TEST_CASE("torchrun 63: numbers of restarts and stopping") {
         "PET_MAX_RESTARTS=abc: must be a whole number, 0 or more");
 }
 
-TEST_CASE("torchrun 29: another list of signals is not there yet") {
-  CHECK(plan({"--signals-to-handle=SIGTERM,SIGINT,SIGHUP,SIGQUIT"}).config.signals.to_handle ==
-        "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
-  CHECK_THAT(plan_error({"--signals-to-handle=SIGTERM,SIGUSR1,SIGUSR2"}), Contains("is not yet supported"));
-}
-
 TEST_CASE("TORCH_ELASTIC_SHUTDOWN_TIMEOUT is weaker than the option and its variable") {
   const char* name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
   CHECK(plan({}).config.signals.shutdown_timeout == 30s);
