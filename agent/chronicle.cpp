@@ -92,18 +92,17 @@ void Chronicle::workers_started() {
 }
 
 void Chronicle::look_at_memory() {
-  if (!std::exchange(memory_looked_, true)) {
-    memory_ = MemoryCgroup::find();
-    if (memory_) memory_limit_ = memory_->limit();
-  }
+  if (!std::exchange(memory_looked_, true)) memory_ = MemoryCgroup::find();
   memory_before_ = memory_ ? memory_->counts() : std::nullopt;
   memory_seen_ = EventLoop::now();
 }
 
 rendezvous::MemoryUse Chronicle::memory_use() {
-  if (!memory_ || memory_limit_ == 0) return {};
-  const MemoryLoad load = memory_->load(memory_limit_);
-  return {load.used, memory_limit_, load.pressure};
+  if (!memory_) return {};
+  if (!memory_limit_) memory_limit_ = memory_->limit();  // a job of one node never asks
+  if (*memory_limit_ == 0) return {};
+  const MemoryLoad load = memory_->load(*memory_limit_);
+  return {load.used, *memory_limit_, load.pressure};
 }
 
 std::optional<Failure> Chronicle::worker_ended(const launcher::Ended& ended, const std::string& error_path,

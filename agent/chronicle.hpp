@@ -86,7 +86,7 @@ class Chronicle {
   std::optional<MemoryCgroup> memory_;
   std::optional<MemoryCounts> memory_before_;
   Time memory_seen_{};
-  std::uint64_t memory_limit_ = 0;  ///< bytes; 0: none
+  std::optional<std::uint64_t> memory_limit_;  ///< bytes; 0: none; unset: nobody asked yet
   bool memory_looked_ = false;
   std::optional<rendezvous::Closed> closed_;
   bool pipeline_ended_ = false;
