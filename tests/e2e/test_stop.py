@@ -225,7 +225,9 @@ class Output(Base):
 class Limits(Base):
     def test_few_descriptors(self):
         """Whatever the limit: a sentence with the way out, or it works. Never an assertion, never something left."""
-        for limit in (4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64, 100):
+        # The sanitizer's own look at an object needs two free descriptors, and ends the program where it has none.
+        fewest = 16 if harness.SANITIZED else 4
+        for limit in (n for n in (4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64, 100) if n >= fewest):
             with self.subTest(limit):
                 shell = self.start(["-c", f"ulimit -n {limit}; exec {harness.CXXRUN} --standalone --nproc_per_node 4 {self.worker} exit:0"],
                                    program="sh")
