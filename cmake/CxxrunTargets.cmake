@@ -61,8 +61,9 @@ function(cxxrun_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${arg_DEPS} cxxrun_warnings)
   if(CXXRUN_STATIC)
-    # no-warnings: that getaddrinfo loads modules of the machine's C library for names beyond files and DNS is known.
-    target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections -Wl,--no-warnings)
+    # The linker warns that getaddrinfo loads modules of the machine's C library for names beyond files and DNS: known. Not
+    # silenced, as --no-warnings would let a program with missing functions pass too.
+    target_link_options(${name} PRIVATE -static-pie -Wl,--gc-sections)
   elseif(NOT CXXRUN_SANITIZE)
     target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
   endif()
