@@ -33,8 +33,10 @@ namespace cxxrun::agent {
 namespace {
 
 constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);  ///< for the answer to our goodbye
-constexpr int kExitCannotStart = 70;                       // cli/exit_code.hpp: internal
-constexpr int kExitNoPort = 69;                            ///< cli/exit_code.hpp: rendezvous failed
+/// Nobody fills a memory in that time, and a job that is shorter does not pay for the look.
+constexpr auto kMemoryLookDelay = std::chrono::milliseconds(5);
+constexpr int kExitCannotStart = 70;  // cli/exit_code.hpp: internal
+constexpr int kExitNoPort = 69;       ///< cli/exit_code.hpp: rendezvous failed
 
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
@@ -204,7 +206,8 @@ class Agent {
     if (set) {
       workers_ = std::move(*set);
       chronicle_.workers_started();
-      return loop_.post([this] { chronicle_.look_at_memory(); });
+      memory_look_ = loop_.after(kMemoryLookDelay, [this] { chronicle_.look_at_memory(); });
+      return;
     }
     handle(StartFailed{},
            chronicle_.start_failed(failed, start_error_code(set.error().code),
@@ -319,6 +322,7 @@ class Agent {
   rendezvous::Started started_;
   Chronicle chronicle_{config_, [this](std::string_view lines) { print(lines); },
                        [this](const std::string& line) { say(line); }};
+  EventLoop::Timer memory_look_;
   std::optional<End> end_;
 };
 

@@ -73,6 +73,7 @@ void Chronicle::round_started(const World& world) {
   ends_.assign(static_cast<std::size_t>(world.local_world_size), WorkerEnd{});
   for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].rank = world.base_rank + static_cast<int>(i);
   error_files_.clear();
+  memory_before_.reset();
   stopping_wall_ = 0ms;
   pipeline_ended_ = false;
   const auto took = std::chrono::duration_cast<milliseconds>(joining);

@@ -36,7 +36,7 @@ class Chronicle {
 
   void joining();
   void round_started(const World& world);
-  /// After the workers were started, off their way: what the kernel has counted up to now.
+  /// A moment after the workers were started, off their way: what the kernel has counted up to now.
   void look_at_memory();
   void workers_started();
   /// For a keep-alive: one small read, two more near the limit; none before look_at_memory().
