@@ -59,7 +59,9 @@ std::string failure_text(const Failure& f) {
   std::string out = f.rank >= 0 ? "rank " + std::to_string(f.rank) : "node";
   if (!f.host.empty()) out += " on " + f.host;
   out += " failed: " + text(f.status);
-  if (!f.message.empty()) out += ": " + f.message;
+  // One line: the report has all of it.
+  const auto first_line = f.message.substr(0, f.message.find('\n'));
+  if (!first_line.empty()) out += ": " + first_line;
   return out;
 }
 
