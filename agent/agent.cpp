@@ -14,9 +14,11 @@
 
 #include "agent/chronicle.hpp"
 #include "agent/error_path.hpp"
+#include "agent/log_folder.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
 #include "agent/signal_words.hpp"
+#include "agent/voice.hpp"
 #include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/limits.hpp"
@@ -36,12 +38,13 @@ constexpr auto kGoodbyeTimeout = std::chrono::seconds(2);  ///< for the answer t
 /// Nobody fills a memory in that time, and a job that is shorter does not pay for the look.
 constexpr auto kMemoryLookDelay = std::chrono::milliseconds(5);
 constexpr int kExitCannotStart = 70;  // cli/exit_code.hpp: internal
+constexpr int kExitUsage = 2;         ///< cli/exit_code.hpp: usage
 constexpr int kExitNoPort = 69;       ///< cli/exit_code.hpp: rendezvous failed
 
 /// The shell around the machine: turns facts into events, carries actions out, says what happens.
 class Agent {
  public:
-  explicit Agent(const Config& config) : config_(config), error_paths_(temporary(config)) {}
+  explicit Agent(const Config& config) : config_(config), error_paths_(temporary_folder(config)) {}
 
   End run() {
     launcher::raise_descriptor_limit();
@@ -49,6 +52,11 @@ class Agent {
       say("cannot start: " + enough.error().message);
       consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
       return {kExitCannotStart, 0};
+    }
+    if (auto made = log_folder_.prepare(config_, temporary_folder(config_)); !made) {
+      say(made.error().message);
+      consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
+      return {kExitUsage, 0};
     }
     consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
     launcher::SignalWatch signals(loop_, signals_to_watch(config_.signals.handled),
@@ -78,12 +86,8 @@ class Agent {
     std::optional<Failure> failure;
   };
 
-  void print(std::string_view lines) {
-    auto& console = consoles_->get(STDERR_FILENO);
-    console.buffer() += lines;
-    console.flush();
-  }
-  void say(const std::string& line) { print("cxxrun: " + cleaned(line) + "\n"); }
+  void print(std::string_view lines) { voice_.lines(lines); }
+  void say(const std::string& line) { voice_.line(line); }
 
   /// A full disk costs output, never a worker; what is lost there is said on the other stream.
   void say_lost(int fd, int error) {
@@ -151,7 +155,8 @@ class Agent {
 
   void on_ended(const launcher::Ended& ended) {
     const bool ok = succeeded(ended.status);
-    auto failure = chronicle_.worker_ended(ended, error_path(ended.local_rank));
+    auto failure =
+        chronicle_.worker_ended(ended, error_path(ended.local_rank), !log_folder_.attempt().empty());
     handle(WorkerEnded{ok, !ok && !failure}, std::move(failure));
   }
 
@@ -190,14 +195,18 @@ class Agent {
     port_ =
         std::move(next_port_);  // the last round's store ends here: by now its workers are gone on every node
     port_->start_round(started_.world, started_.admit);
+    voice_.set_round(started_.world.round);
     announce_round();
+    make_log_folder();
     chronicle_.round_started(started_.world);
     launcher::SetOptions options;
     options.consoles = consoles_;
     int failed = 0;
     auto set = launcher::WorkerSet::start(
         loop_,
-        worker_specs(config_, started_.world, [this](int local_rank) { return error_path(local_rank); }),
+        worker_specs(
+            config_, started_.world, [this](int local_rank) { return error_path(local_rank); },
+            log_folder_.attempt()),
         options,
         {.on_ended = [this](const auto& ended) { on_ended(ended); },
          .on_gone = [this](const auto& stuck) { on_gone(stuck); },
@@ -212,6 +221,16 @@ class Agent {
     handle(StartFailed{},
            chronicle_.start_failed(failed, start_error_code(set.error().code),
                                    set.error().message + launcher::limit_hint(set.error().code)));
+  }
+
+  /// A disk that has become full costs the log files of a round, not the round.
+  void make_log_folder() {
+    const auto made = log_folder_.start_round(started_.world.round, started_.world.local_world_size);
+    if (!made) {
+      say(made.error().message + "; this round has no log files, its output goes to the console");
+    } else if (!std::exchange(log_folder_told_, true) && !log_folder_.attempt().empty()) {
+      say("log files: " + log_folder_.run_folder());
+    }
   }
 
   /// As a shell: 127 not found, 126 found but cannot be executed; anything else is ours (no memory, no
@@ -297,20 +316,18 @@ class Agent {
   }
 
   [[nodiscard]] std::string error_path(int local_rank) const {
+    if (log_folder_.mode() == LogFolder::Mode::Null) return {};
+    const std::string& attempt = log_folder_.attempt();
+    if (!attempt.empty()) return attempt + "/" + std::to_string(local_rank) + "/error.json";
     return error_paths_.path(started_.world.round, local_rank);
-  }
-
-  static std::string temporary(const Config& config) {
-    for (const auto& entry : config.environment) {
-      if (entry.starts_with("TMPDIR=")) return entry.substr(7);
-    }
-    return {};
   }
 
   const Config& config_;
   EventLoop loop_;
   std::shared_ptr<launcher::Consoles> consoles_ = std::make_shared<launcher::Consoles>(loop_);
+  Voice voice_{config_, *consoles_};
   ErrorPaths error_paths_;
+  LogFolder log_folder_;
   std::unique_ptr<rendezvous::Member> member_;
   std::unique_ptr<MasterPort> port_;       ///< of the running round
   std::unique_ptr<MasterPort> next_port_;  ///< of the round that we are ready for
@@ -319,6 +336,7 @@ class Agent {
   std::deque<Pending> pending_;
   Pending current_{};
   bool draining_ = false;
+  bool log_folder_told_ = false;
   rendezvous::Started started_;
   Chronicle chronicle_{config_, [this](std::string_view lines) { print(lines); },
                        [this](const std::string& line) { say(line); }};

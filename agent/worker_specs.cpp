@@ -3,6 +3,7 @@
 
 #include "agent/arguments.hpp"
 #include "agent/stdin_owner.hpp"
+#include "agent/stream_plans.hpp"
 #include "launcher/terminal.hpp"
 #include "worker_env/environ.hpp"
 
@@ -20,20 +21,11 @@ worker_env::Facts facts_of(const Config& config) {
   return facts;
 }
 
-/// One worker: its stdout is ours, stderr passes through for the report. Several: prefixes.
-void plan_streams(const Config& config, const World& world, launcher::SpawnSpec& spec) {
-  const bool alone = world.local_world_size == 1;
-  const std::string prefix = alone ? "" : "[rank" + std::to_string(spec.rank) + "]: ";
-  if (!alone) spec.out = {launcher::Sink::Console, prefix, false};
-  if (config.stderr_inherit) return;
-  const bool terminal = alone && config.terminal;
-  spec.err = {terminal ? launcher::Sink::Terminal : launcher::Sink::Console, prefix, true};
-}
-
 }  // namespace
 
 std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World& world,
-                                              const std::function<std::string(int local_rank)>& error_path) {
+                                              const std::function<std::string(int local_rank)>& error_path,
+                                              const std::string& attempt) {
   const worker_env::Inherited inherited = worker_env::inherit(config.environment);
   worker_env::Facts facts = facts_of(config);
   facts.virtual_local_rank = config.placement.virtual_local_rank;
@@ -52,7 +44,7 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
     facts.threads = at < placement.threads.size() ? placement.threads[at] : 0;
     spec.env = worker_env::build(inherited, facts, world, i,
                                  at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{});
-    plan_streams(config, world, spec);
+    plan_streams(config, world, attempt, spec);
     plan_stdin(config, world, in_background, spec);
   }
   return specs;

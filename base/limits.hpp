@@ -46,6 +46,7 @@ inline constexpr std::size_t kTerminationLogBytesMax = 4'096;  ///< what a kubel
 
 // --- streams ---
 inline constexpr std::size_t kLineBytesMax = 64u << 10;  ///< a longer line is cut into pieces of this size
-inline constexpr auto kDrainTimeout = 1s;                ///< from a worker's end to giving up its pipes
+inline constexpr std::size_t kJsonLineBytesMax = 16u << 10;  ///< one object of --log-format json
+inline constexpr auto kDrainTimeout = 1s;                    ///< from a worker's end to giving up its pipes
 
 }  // namespace cxxrun::limits

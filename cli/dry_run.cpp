@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/log_folder.hpp"
 #include "agent/worker_specs.hpp"
 #include "base/text.hpp"
 #include "cli/not_yet.hpp"
@@ -169,14 +170,22 @@ Value environment_of(const std::vector<std::string>& ours, const std::vector<std
   return Value::object().set("set", std::move(set)).set("removed", Value::list(removed));
 }
 
+std::string console_of(const launcher::StreamPlan& stream, bool prefix_known) {
+  std::string out = stream.json_fields.empty() ? "console" : "console as JSON";
+  if (!stream.prefix.empty())
+    out += prefix_known ? ", each line behind " + stream.prefix : ", each line behind the rank";
+  if (!stream.file.empty()) out += "; file " + stream.file;
+  if (!stream.copies_file.empty()) out += "; lines that match to " + stream.copies_file;
+  return out;
+}
+
 std::string stream_of(const launcher::StreamPlan& stream, bool prefix_known) {
   switch (stream.sink) {
     case launcher::Sink::Inherit: return "inherited";
-    case launcher::Sink::Console:
-      if (stream.prefix.empty()) return "console";
-      return prefix_known ? "console, each line behind " + stream.prefix
-                          : "console, each line behind the rank";
+    case launcher::Sink::Console: return console_of(stream, prefix_known);
     case launcher::Sink::Terminal: return "terminal";
+    case launcher::Sink::File: return "file " + stream.file;
+    case launcher::Sink::Discard: return "nowhere";
   }
   return {};
 }
@@ -264,8 +273,9 @@ std::string describe_plan(const RawOptions& options, const LaunchPlan& plan, boo
   const Value given = options_of(options, plan);
   const Value meeting = meeting_of(config.rendezvous);
   Value workers{Value::Kind::List};
-  const auto specs =
-      agent::worker_specs(config, first_round(config.rendezvous), [](int) { return std::string(); });
+  const auto specs = agent::worker_specs(
+      config, first_round(config.rendezvous), [](int) { return std::string(); },
+      agent::planned_attempt(config, agent::temporary_folder(config)));
   for (const auto& spec : specs) workers.members.emplace_back("", worker_of(spec, config));
   if (!json) return page(given, meeting, workers, config.rendezvous.host_name);
   const Value all = Value::object()

@@ -75,6 +75,33 @@ Restarts and stopping:
       [SIGTERM,SIGINT,SIGHUP,SIGQUIT, PET_SIGNALS_TO_HANDLE]
 
 Output of the workers:
+  --log-dir FOLDER
+      base of the log files
+      [PET_LOG_DIR]
+  -r, --redirects 0-3|RANK:0-3,...
+      to files: 1 stdout, 2 stderr, 3 both; by local rank
+      [0, PET_REDIRECTS]
+  -t, --tee 0-3|RANK:0-3,...
+      the same, to files and to the console
+      [0, PET_TEE]
+  --log-line-prefix-template TEXT
+      with ${rank}, ${local_rank}, ${role_name}, ${hostname}
+      [PET_LOG_LINE_PREFIX_TEMPLATE]
+  --local-ranks-filter RANKS
+      local ranks that may write to the console
+      [PET_LOCAL_RANKS_FILTER]
+  --ranks-filter RANKS
+      the same by global rank
+      [PET_RANKS_FILTER]
+  --duplicate-stdout-filters TEXTS
+      lines with one of these also go to one file
+      [PET_DUPLICATE_STDOUT_FILTERS]
+  --duplicate-stderr-filters TEXTS
+      the same for stderr
+      [PET_DUPLICATE_STDERR_FILTERS]
+  --log-format text|json
+      json: each line of agent and workers is an object
+      [text, PET_LOG_FORMAT]
   --stderr pipe|inherit
       inherit: untouched, but no last words in the report
       [pipe, PET_STDERR]

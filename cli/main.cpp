@@ -17,6 +17,7 @@
 #include "agent/ending.hpp"
 #include "agent/machine.hpp"
 #include "agent/result_file.hpp"
+#include "agent/voice.hpp"
 #include "base/text.hpp"
 #include "cli/completion.hpp"
 #include "cli/dry_run.hpp"
@@ -176,6 +177,11 @@ constexpr auto kStopLimitMax = std::chrono::hours(24 * 365);
   ::_exit(end.exit_code);
 }
 
+void say_note(const agent::Config& config, const std::string& note) {
+  if (config.logs.format == agent::LogOptions::Format::Text) return say(note);
+  print(STDERR_FILENO, agent::spoken(config, note, -1));
+}
+
 int print_completion(const cli::Given& shell) {
   const auto text = cli::make_completion(shell.value);
   if (!text) return say(cli::said(shell) + ": must be bash, zsh or fish"), cli::kUsage;
@@ -211,7 +217,7 @@ int run(const std::vector<std::string>& arguments, bool launch) {
   if (plan.dry_run != cli::DryRun::No) {
     return print(STDOUT_FILENO, cli::describe_plan(options, plan, plan.dry_run == cli::DryRun::Json)), 0;
   }
-  for (const auto& note : plan.notes) say(note);
+  for (const auto& note : plan.notes) say_note(plan.config, note);
   launcher::GuardOptions guarded;
   guarded.stop_limit =
       std::min<Duration>(2 * plan.config.signals.shutdown_timeout + kAgentEndsWithin, kStopLimitMax);

@@ -11,9 +11,8 @@ namespace cxxrun::cli {
 /// default, and not in --help. Who builds one takes it out here, and renews the ready-made help: cli_tests
 /// "[write-help]".
 inline constexpr std::array kNotYet{
-    Opt::HeartbeatTimeout,       Opt::LogDir,           Opt::Redirects,       Opt::Tee,
-    Opt::LogLinePrefixTemplate,  Opt::LocalRanksFilter, Opt::RanksFilter,     Opt::DuplicateStdoutFilters,
-    Opt::DuplicateStderrFilters, Opt::LogFormat,        Opt::HealthCheckPort,
+    Opt::HeartbeatTimeout,
+    Opt::HealthCheckPort,
 };
 
 /// Of these only the default exists yet; they are in --help.

@@ -54,15 +54,22 @@ void Console::choose_mode(int fd) {
     gone_ = true;
     return;
   }
+  terminal_ = S_ISCHR(info.st_mode) && ::isatty(fd) == 1;
   if (S_ISSOCK(info.st_mode)) {
     mode_ = Mode::Socket;
-  } else if (S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(fd) == 1)) {
+  } else if (S_ISFIFO(info.st_mode) || terminal_) {
     char path[40];
     std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     reopened_ = UniqueFd(::open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     mode_ = reopened_ ? Mode::NonBlocking : Mode::SmallWrites;
     if (reopened_) fd_ = reopened_.get();
   }
+}
+
+/// The state of a progress bar may be longer than what overwrites it.
+void Console::erase_line() {
+  held_ += "\x1b[K";
+  open_ = false;
 }
 
 bool Console::write_some() {

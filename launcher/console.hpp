@@ -26,7 +26,13 @@ class Console {
   ~Console();  ///< what is still held is dropped: flush_until() first
 
   /// Append whole lines here, then call flush().
-  [[nodiscard]] std::string& buffer() { return held_; }
+  [[nodiscard]] std::string& buffer() {
+    if (open_) erase_line();
+    return held_;
+  }
+  /// The text so far ends within a terminal's line, at its beginning ('\r'): what comes next overwrites it.
+  void leave_open(bool open) { open_ = open; }
+  [[nodiscard]] bool is_terminal() const { return terminal_; }
   void flush();
   [[nodiscard]] bool full() const { return held_.size() - sent_ >= kHeldBytesMax; }
   [[nodiscard]] bool empty() const { return held_.empty(); }
@@ -47,6 +53,7 @@ class Console {
   enum class Mode { Plain, NonBlocking, Socket, SmallWrites };
 
   void choose_mode(int fd);
+  void erase_line();
   bool write_some();  ///< false: would block
   void write_failed(int error);
   void tell_news();
@@ -56,6 +63,8 @@ class Console {
   int fd_;
   UniqueFd reopened_;
   Mode mode_ = Mode::Plain;
+  bool terminal_ = false;
+  bool open_ = false;
   std::string held_;
   std::size_t sent_ = 0;  ///< of held_
   bool gone_ = false;     ///< nobody reads it any more

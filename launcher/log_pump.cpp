@@ -28,7 +28,7 @@ LogPump::LogPump(EventLoop& loop, UniqueFd source, Console& console, PumpPlan pl
       source_(std::move(source)),
       console_(console),
       plan_(std::move(plan)),
-      lines_(plan_.prefix),
+      lines_(std::move(plan_.style)),
       on_drained_(std::move(on_drained)) {
   console_.on_room(this, [this] {
     if (!give_up_with_reader()) pause_or_go_on();
@@ -69,10 +69,12 @@ LogPump::Read LogPump::read_once() {
 
 void LogPump::take(std::string_view bytes) {
   if (plan_.keep_last_words) last_words_.feed(bytes);
-  if (plan_.raw) {
+  if (plan_.file) plan_.file->write(bytes);
+  if (plan_.copier) plan_.copier->feed(bytes);
+  if (plan_.raw && plan_.to_console) {
     console_.buffer() += bytes;
-  } else {
-    lines_.feed(bytes, console_.buffer());
+  } else if (plan_.to_console) {
+    write_lines(bytes);
   }
   if (!enlarged_ && bytes.size() == kChunkBytes) {
     enlarged_ =
@@ -81,8 +83,25 @@ void LogPump::take(std::string_view bytes) {
   }
 }
 
+void LogPump::write_lines(std::string_view bytes) {
+  const Time now = EventLoop::now();
+  lines_.feed(bytes, console_.buffer(), now);
+  console_.leave_open(lines_.left_open());
+  const auto due = lines_.due();
+  if (!due) return bar_timer_.reset();
+  if (!bar_timer_) bar_timer_ = loop_.at(std::max(*due, now), [this] { show_bar(); });
+}
+
+void LogPump::show_bar() {
+  const auto due = lines_.due();
+  const Time now = EventLoop::now();
+  if (due && *due <= now) lines_.show(console_.buffer(), now);
+  if (due && *due > now) bar_timer_ = loop_.at(*due, [this] { show_bar(); });
+  console_.flush();
+}
+
 void LogPump::pause_or_go_on() {
-  if (!source_ || static_cast<bool>(watch_) != console_.full()) return;
+  if (!source_ || static_cast<bool>(watch_) != (plan_.to_console && console_.full())) return;
   if (watch_) return watch_.reset();  // not want(0): a hang-up would be reported all the time
   watch_ = loop_.watch(source_.get(), EPOLLIN, [this](std::uint32_t) { on_readable(); });
 }
@@ -99,8 +118,10 @@ void LogPump::close() {
 
 void LogPump::end() {
   watch_.reset();
+  bar_timer_.reset();
   source_.reset();
-  if (!plan_.raw) lines_.finish(console_.buffer());
+  if (plan_.copier) plan_.copier->finish();
+  if (!plan_.raw && plan_.to_console) lines_.finish(console_.buffer());
   console_.flush();
 }
 

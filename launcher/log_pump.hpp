@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,19 +12,23 @@
 #include "launcher/console.hpp"
 #include "launcher/last_words.hpp"
 #include "launcher/line_splitter.hpp"
+#include "launcher/log_file.hpp"
 
 namespace cxxrun::launcher {
 
 struct PumpPlan {
-  std::string prefix;
-  bool raw = false;  ///< bytes as they come: no prefix, no waiting for line ends
+  LineStyle style;
+  bool raw = false;                      ///< bytes as they come: no prefix, no waiting for line ends
+  bool to_console = true;                ///< false: only to the files and for the last words
+  std::unique_ptr<LogFile> file{};       ///< gets every byte as it is; none: no file
+  std::unique_ptr<LineCopier> copier{};  ///< none: no lines are copied
   bool keep_last_words = false;
   bool ends_with_reader = false;  ///< the console's reader has gone: the source is closed, so that its writer
                                   ///< gets the SIGPIPE that it would get in a plain pipeline
 };
 
-/// Carries one output stream of one worker to a console. While the console is full it does not read, so the
-/// worker waits as it would on the console itself.
+/// Carries one output stream of one worker to a console and to log files. While the console is full it does
+/// not read, so the worker waits as it would on the console itself.
 class LogPump {
  public:
   /// `source`: non-blocking; the reading end of a pipe, or a pseudo-terminal's master. `console` is borrowed.
@@ -49,6 +54,8 @@ class LogPump {
   enum class Read { Some, Nothing, End };
   Read read_once();
   void take(std::string_view bytes);
+  void write_lines(std::string_view bytes);
+  void show_bar();
   void pause_or_go_on();
   bool give_up_with_reader();
   void end();
@@ -61,7 +68,8 @@ class LogPump {
   LastWords last_words_;
   std::function<void()> on_drained_;
   bool enlarged_ = false;
-  EventLoop::Watch watch_;  ///< none while the console is full
+  EventLoop::Timer bar_timer_;  ///< a state of a progress bar waits to be shown
+  EventLoop::Watch watch_;      ///< none while the console is full
 };
 
 }  // namespace cxxrun::launcher

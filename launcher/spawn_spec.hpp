@@ -12,12 +12,18 @@ enum class Sink {
   Console,   ///< a pipe; the agent writes whole lines with `prefix` to its own stdout or stderr
   Terminal,  ///< a pseudo-terminal that the agent copies byte by byte: isatty() stays true (one worker,
              ///< stderr)
+  File,      ///< `file`, which the worker itself writes
+  Discard,   ///< nowhere, but for the last words
 };
 
 struct StreamPlan {
   Sink sink = Sink::Inherit;
-  std::string prefix;            ///< Console: put before every line; may be empty
+  std::string prefix{};          ///< Console: put before every line; may be empty
   bool keep_last_words = false;  ///< keep the last lines for the report (not for Inherit)
+  std::string json_fields{};     ///< Console: lines become JSON objects with these (JsonLine); empty: no
+  std::string file{};            ///< File: its path. Console: every byte goes there too; empty: no file
+  std::string copies_file{};  ///< Console: lines that contain one of copied_texts go there too; empty: none
+  std::vector<std::string> copied_texts{};
 };
 
 /// A descriptor that the worker gets under another number. `from`: ours, 3 or higher, close-on-exec.

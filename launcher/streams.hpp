@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "launcher/console.hpp"
+#include "launcher/log_file.hpp"
 #include "launcher/log_pump.hpp"
 #include "launcher/spawn_spec.hpp"
 #include "launcher/spawner.hpp"
@@ -21,10 +22,12 @@ struct StreamEnds {
   UniqueFd out_ours, out_its;  ///< none: inherited
   UniqueFd err_ours, err_its;
   bool err_is_terminal = false;
+  std::unique_ptr<LogFile> out_file, err_file;  ///< that we write
+  std::unique_ptr<LogFile> out_copies, err_copies;
 };
 
-/// Errors: out of descriptors.
-Result<StreamEnds> open_streams(const SpawnSpec& spec);
+/// Errors: out of descriptors; a log file that cannot be made, by its path. `on_file_error`: LogFile.
+Result<StreamEnds> open_streams(const SpawnSpec& spec, const LogFile::OnError& on_file_error);
 
 /// The running streams of one worker.
 class WorkerStreams {
@@ -45,6 +48,7 @@ class WorkerStreams {
   std::unique_ptr<LogPump> out_;
   std::unique_ptr<LogPump> err_;
   bool keeps_last_words_ = false;
+  std::string err_file_;  ///< written by the worker; empty: it writes none
   bool err_is_terminal_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "launcher/console.hpp"
@@ -65,6 +66,7 @@ class Set final : public WorkerSet {
   void give_up();
   void drain_or_finish();
   void finish(std::vector<Stuck> stuck);
+  void note_file_error(const std::string& path, int error);
   [[nodiscard]] std::string living_workers() const;
   [[nodiscard]] std::string leftover_processes() const;
   void plan_note();
@@ -87,6 +89,8 @@ class Set final : public WorkerSet {
   EventLoop::Timer grace_timer_;
   EventLoop::Timer note_timer_;
   bool leftovers_noted_ = false;  ///< or soon will be
+  bool file_error_noted_ = false;
+  EventLoop::Timer file_error_;
   EventLoop::Timer step_timer_;  ///< after SIGKILL: kill_wait; while draining: kDrainTimeout; then the report
 };
 
@@ -134,7 +138,8 @@ Result<> Set::start_all(std::vector<SpawnSpec> specs, int* failed_local_rank) {
 }
 
 Result<> Set::start_one(const SpawnSpec& spec, const UniqueFd& null_device, bool alone) {
-  auto ends = open_streams(spec);
+  auto ends =
+      open_streams(spec, [this](const std::string& path, int error) { note_file_error(path, error); });
   if (!ends) return std::move(ends).error();
   const StandardFds standard{spec.null_stdin ? null_device.get() : -1, ends->out_its.get(),
                              ends->err_its.get()};
@@ -306,6 +311,15 @@ void Set::finish(std::vector<Stuck> stuck) {
   }
   const auto call = handlers_.on_gone;  // last, and a copy: it may destroy this set
   if (call) call(std::move(stuck));
+}
+
+/// A full disk costs log files, never a worker. Once: it is mostly the same for all of them.
+void Set::note_file_error(const std::string& path, int error) {
+  if (std::exchange(file_error_noted_, true)) return;
+  file_error_ = loop_.after(Duration::zero(), [this, path, error] {  // not from inside a write
+    note("cannot write to " + path + ": " + std::generic_category().message(error) +
+         "; log files have gaps while that lasts, the workers and the console go on");
+  });
 }
 
 std::string Set::living_workers() const {

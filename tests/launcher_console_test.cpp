@@ -28,6 +28,15 @@ void put(const UniqueFd& fd, const std::string& text) {
   REQUIRE(::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
 }
 
+PumpPlan plan(const std::string& prefix, bool raw, bool keep_last_words, bool ends_with_reader = false) {
+  PumpPlan out;
+  out.style.prefix = prefix;
+  out.raw = raw;
+  out.keep_last_words = keep_last_words;
+  out.ends_with_reader = ends_with_reader;
+  return out;
+}
+
 /// What is there now.
 std::string take(int fd) {
   std::string out;
@@ -56,8 +65,8 @@ TEST_CASE("log pump: whole lines with their prefix, the last one completed at th
   b.unblock_reader();
   Console console(loop, console_pipe.write.get());
   int drained = 0;
-  LogPump one(loop, std::move(a.read), console, {"[0]: ", false, true}, [&] { ++drained; });
-  LogPump two(loop, std::move(b.read), console, {"[1]: ", false, false}, [&] { ++drained; });
+  LogPump one(loop, std::move(a.read), console, plan("[0]: ", false, true), [&] { ++drained; });
+  LogPump two(loop, std::move(b.read), console, plan("[1]: ", false, false), [&] { ++drained; });
   put(a.write, "half");
   settle(loop);
   put(b.write, "whole\n");
@@ -84,7 +93,7 @@ TEST_CASE("log pump: bytes as they come", "[launcher]") {
   Pipe source;
   source.unblock_reader();
   Console console(loop, console_pipe.write.get());
-  LogPump pump(loop, std::move(source.read), console, {"", true, false}, [] {});
+  LogPump pump(loop, std::move(source.read), console, plan("", true, false), [] {});
   put(source.write, "50%\r");
   settle(loop);
   CHECK(take(console_pipe.read.get()) == "50%\r");
@@ -98,7 +107,7 @@ TEST_CASE("log pump: a stopped reader stops neither the loop nor grows memory, a
   source.unblock_reader();
   ::fcntl(source.write.get(), F_SETFL, O_NONBLOCK);
   Console console(loop, console_pipe.write.get());
-  LogPump pump(loop, std::move(source.read), console, {"> ", false, false}, [] {});
+  LogPump pump(loop, std::move(source.read), console, plan("> ", false, false), [] {});
   std::string sent;
   std::string pending;
   int line = 0;
@@ -142,7 +151,7 @@ TEST_CASE("log pump: nothing spins while the console is full and the worker has 
   console.buffer().assign(4u << 20, 'x');
   console.flush();
   REQUIRE(console.full());
-  LogPump pump(loop, std::move(source.read), console, {"> ", false, false}, [] {});
+  LogPump pump(loop, std::move(source.read), console, plan("> ", false, false), [] {});
   put(source.write, "text\n");
   source.write.reset();
   int turns = 0;
@@ -157,7 +166,7 @@ TEST_CASE("console: a reader that has gone stops nobody", "[launcher]") {
   Pipe source;
   source.unblock_reader();
   Console console(loop, console_pipe.write.get());
-  LogPump pump(loop, std::move(source.read), console, {"> ", false, true}, [] {});
+  LogPump pump(loop, std::move(source.read), console, plan("> ", false, true), [] {});
   console_pipe.read.reset();
   for (int i = 0; i < 100; ++i) {
     put(source.write, std::string(1000, 'x') + "\n");
@@ -178,12 +187,12 @@ TEST_CASE("log pump: with the console's reader gone, the worker's next write is 
   b.unblock_reader();
   Console console(loop, console_pipe.write.get());
   int drained = 0;
-  LogPump one(loop, std::move(a.read), console, {"> ", false, false, true}, [&] { ++drained; });
+  LogPump one(loop, std::move(a.read), console, plan("> ", false, false, true), [&] { ++drained; });
   // This one does not read when the reader goes: the console is full.
   console.buffer().assign(4u << 20, 'x');
   console.flush();
   REQUIRE(console.full());
-  LogPump two(loop, std::move(b.read), console, {"> ", false, false, true}, [&] { ++drained; });
+  LogPump two(loop, std::move(b.read), console, plan("> ", false, false, true), [&] { ++drained; });
   put(a.write, "text\n");
   put(b.write, "text\n");
   console_pipe.read.reset();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -58,6 +59,93 @@ TEST_CASE("line splitter: the cut of the input changes nothing", "[launcher]") {
     }
     REQUIRE(split(pieces) == split({text}));
   }
+}
+
+Time at(int milliseconds) { return Time{} + std::chrono::hours(1) + std::chrono::milliseconds(milliseconds); }
+
+LineSplitter bars(Bars how) {
+  LineStyle style;
+  style.prefix = "> ";
+  style.bars = how;
+  return LineSplitter(std::move(style));
+}
+
+TEST_CASE("progress bars: at most one state a second and the last, a line each", "[launcher]") {
+  auto lines = bars(Bars::Thin);
+  std::string out;
+  for (int i = 0; i < 3000; ++i) lines.feed(std::to_string(i) + "\r", out, at(i));  // one each millisecond
+  lines.feed("\n", out, at(3000));
+  CHECK(out == "> 0\n> 1000\n> 2000\n> 2999\r\n");  // CRLF at the end: bytes as they came
+  CHECK_FALSE(lines.due());
+}
+
+TEST_CASE("progress bars: thinned", "[launcher]") {
+  struct Row {
+    const char* name;
+    std::vector<std::string> pieces;  // all at the same time
+    std::string want;
+  };
+  const auto row = GENERATE(values<Row>({
+      {"the return in front of each state", {"\r1%\r2%\r3%\n"}, "> 1%\n> 3%\n"},
+      {"the return behind each state", {"1%\r2%\r3%\r"}, "> 1%\n> 3%\n"},
+      {"ended by a line", {"1%\r2%\rdone\nnext\n"}, "> 1%\n> done\n> next\n"},
+      {"lines of Windows are lines", {"a\r\nb\r\n"}, "> a\r\n> b\r\n"},
+      {"cut between return and newline", {"a\r", "\nb\r", "\n"}, "> a\r\n> b\r\n"},
+      {"empty states are none", {"\r\r\r1%\r\r\nx\n"}, "> 1%\n> x\n"},
+      {"a state that the end cuts short", {"1%\r2%\r3"}, "> 1%\n> 3\n"},
+      {"no state at all", {"\r"}, ""},
+      {"byte by byte", {"1", "%", "\r", "2", "%", "\r", "x", "\n"}, "> 1%\n> x\n"},
+  }));
+  INFO(row.name);
+  auto lines = bars(Bars::Thin);
+  std::string out;
+  for (const auto& piece : row.pieces) lines.feed(piece, out, at(0));
+  lines.finish(out);
+  CHECK(out == row.want);
+}
+
+TEST_CASE("progress bars: a bar that stands still shows where", "[launcher]") {
+  auto lines = bars(Bars::Thin);
+  std::string out;
+  lines.feed("1%\r2%\r47%", out, at(0));
+  CHECK(out == "> 1%\n");
+  REQUIRE(lines.due() == at(1000));
+  lines.show(out, at(1000));
+  CHECK(out == "> 1%\n> 47%\n");
+  CHECK_FALSE(lines.due());
+  lines.feed("\n", out, at(1500));  // it is out already
+  CHECK(out == "> 1%\n> 47%\n");
+  lines.feed("after\n", out, at(1500));
+  CHECK(out == "> 1%\n> 47%\n> after\n");
+}
+
+TEST_CASE("progress bars: a million states hold no memory", "[launcher]") {
+  auto lines = bars(Bars::Thin);
+  std::string out;
+  for (int i = 0; i < 1'000'000; ++i) lines.feed("\rstate", out, at(0));
+  lines.feed(std::string(1 << 20, 'x'), out, at(0));  // and a state that does not end is cut
+  CHECK(out.size() < (2u << 20));
+  lines.finish(out);
+  CHECK(std::count(out.begin(), out.end(), '\n') <= 20);
+}
+
+TEST_CASE("progress bars: a terminal gets each state at once, over the one before", "[launcher]") {
+  auto lines = bars(Bars::Redraw);
+  std::string out;
+  lines.feed("\r1%", out, at(0));
+  CHECK(out == "> 1%\r");
+  CHECK(lines.left_open());
+  lines.feed("\r2%", out, at(1));
+  lines.feed("\nnext\n", out, at(2));
+  CHECK(out == "> 1%\r> 2%\r> 2%\n> next\n");
+  CHECK_FALSE(lines.left_open());
+}
+
+TEST_CASE("long lines are cut between characters", "[launcher]") {
+  CHECK(split({"1234567\xc3\xa9z\n"}) == "> 1234567\n> \xc3\xa9z\n");
+  CHECK(split({"12345\xf0\x9f\x98", "\x80z\n"}) == "> 12345\n> \xf0\x9f\x98\x80z\n");
+  CHECK(split({std::string(9, '\x80') + "\n"}) ==
+        "> " + std::string(8, '\x80') + "\n> \x80\n");  // no text: anywhere
 }
 
 TEST_CASE("last words: the last 64 lines, the last 16 KiB", "[launcher]") {
