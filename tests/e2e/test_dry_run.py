@@ -49,6 +49,18 @@ class DryRun(harness.Case):
             for name in environment["removed"]:
                 self.assertNotIn(name, real)
 
+    def test_log_files(self):
+        """Which file a stream goes to; no folder is made."""
+        logs = self.dir / "logs"
+        plan = self.plan("--nproc-per-node", "2", "--rdzv-id", "a/b", "--log-dir", logs, "-r", "0:1", "-t", "1:3",
+                         "--local-ranks-filter", "1", self.worker)
+        first, second = plan["workers"]
+        attempt = f"{logs}/a_b_<random>/attempt_0"
+        self.assertEqual(first["stdout"], f"file {attempt}/0/stdout.log")
+        self.assertEqual(first["stderr"], "nowhere")
+        self.assertEqual(second["stderr"], f"console, each line behind [default1]:; file {attempt}/1/stderr.log")
+        self.assertFalse(logs.exists())
+
     def test_text(self):
         agent = self.start(["--dry-run", "--nproc-per-node", "2", self.worker, "a b", "x${local_rank}"])
         self.assertEqual(agent.code(), 0, agent.transcript())

@@ -179,7 +179,7 @@ class Signals(Base):
                 agent = self.running(["--standalone"], 1, [])
                 agent.signal(getattr(signal, f"SIG{name}"))
                 agent.code()
-                self.assertRegex(agent.err, rf"cxxrun: SIG{name} from pid {os.getpid()} \(.*test_stop.*\): {'' if 'stopping' in says else 'this node '}{says}")
+                self.assertRegex(agent.err, rf"cxxrun: SIG{name} from pid {os.getpid()} \(.*python.*\): {'' if 'stopping' in says else 'this node '}{says}")
 
     def test_what_a_successful_job_waits_for_is_named(self):
         agent = self.start(["--standalone", "--nproc_per_node", "2", self.worker, f"[rank=1]helper:deaf={self.dir}/h", "exit:0"])
