@@ -14,6 +14,7 @@
 
 #include "agent/chronicle.hpp"
 #include "agent/error_path.hpp"
+#include "agent/file_timer.hpp"
 #include "agent/log_folder.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
@@ -58,6 +59,11 @@ class Agent {
       consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
       return {kExitUsage, 0};
     }
+    if (auto opened = open_file_timer(); !opened) {
+      say("cannot start: " + opened.error().message);
+      consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
+      return {kExitCannotStart, 0};
+    }
     consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
     launcher::SignalWatch signals(loop_, signals_to_watch(config_.signals.handled),
                                   [this](const auto& signal) { on_signal(signal); });
@@ -94,6 +100,16 @@ class Agent {
     if (fd != STDOUT_FILENO) return;  // nobody would read it
     say(std::string("cannot write to stdout: ") + std::generic_category().message(error) +
         "; what the workers print is lost while that lasts, they go on");
+  }
+
+  Result<> open_file_timer() {
+    if (!config_.watch.file_timer) return kOk;
+    auto timer = FileTimer::open(loop_, config_, temporary_folder(config_),
+                                 {.on_expired = [this](const auto& request) { on_expired(request); },
+                                  .on_note = [this](const auto& line) { say(line); }});
+    if (!timer) return std::move(timer).error();
+    file_timer_ = std::move(*timer);
+    return kOk;
   }
 
   // --- facts become events ---
@@ -160,6 +176,13 @@ class Agent {
     handle(WorkerEnded{ok, !ok && !failure}, std::move(failure));
   }
 
+  /// A worker hangs, by its own word. Whoever else wrote there, or has ended meanwhile, is nobody's business.
+  void on_expired(const TimerRequest& request) {
+    if (!workers_) return;
+    workers_->condemn(static_cast<pid_t>(request.pid), request.signo, config_.signals.shutdown_timeout,
+                      verdict_text(request));
+  }
+
   void on_gone(const std::vector<launcher::Stuck>& stuck) {
     for (const auto& process : stuck) {
       const std::string whose =
@@ -198,20 +221,17 @@ class Agent {
     voice_.set_round(started_.world.round);
     announce_round();
     make_log_folder();
+    if (file_timer_) file_timer_->start_round();
     chronicle_.round_started(started_.world);
     launcher::SetOptions options;
     options.consoles = consoles_;
     int failed = 0;
-    auto set = launcher::WorkerSet::start(
-        loop_,
-        worker_specs(
-            config_, started_.world, [this](int local_rank) { return error_path(local_rank); },
-            log_folder_.attempt()),
-        options,
-        {.on_ended = [this](const auto& ended) { on_ended(ended); },
-         .on_gone = [this](const auto& stuck) { on_gone(stuck); },
-         .on_note = [this](const auto& line) { say(line); }},
-        &failed);
+    auto set =
+        launcher::WorkerSet::start(loop_, worker_specs(config_, started_.world, round_files()), options,
+                                   {.on_ended = [this](const auto& ended) { on_ended(ended); },
+                                    .on_gone = [this](const auto& stuck) { on_gone(stuck); },
+                                    .on_note = [this](const auto& line) { say(line); }},
+                                   &failed);
     if (set) {
       workers_ = std::move(*set);
       chronicle_.workers_started();
@@ -259,6 +279,7 @@ class Agent {
   }
   void perform(const Suspend&) {
     if (workers_) workers_->suspend();
+    if (file_timer_) file_timer_->suspend();
     member_->suspended(true);
     // The agent of a job of several nodes stays awake (docs/adr/0007): a stop from elsewhere reaches its
     // workers.
@@ -266,6 +287,7 @@ class Agent {
   }
   void perform(const Resume&) {
     if (workers_) workers_->resume();
+    if (file_timer_) file_timer_->resume();
     member_->suspended(false);
   }
   void perform(const AnnounceLeaving&) { member_->announce_leaving(signal_name(state_.stop_signal)); }
@@ -315,6 +337,11 @@ class Agent {
         std::to_string(config_.rendezvous.max_restarts));
   }
 
+  [[nodiscard]] RoundFiles round_files() const {
+    return {[this](int local_rank) { return error_path(local_rank); }, log_folder_.attempt(),
+            file_timer_ ? file_timer_->path() : ""};
+  }
+
   [[nodiscard]] std::string error_path(int local_rank) const {
     if (log_folder_.mode() == LogFolder::Mode::Null) return {};
     const std::string& attempt = log_folder_.attempt();
@@ -332,6 +359,7 @@ class Agent {
   std::unique_ptr<MasterPort> port_;       ///< of the running round
   std::unique_ptr<MasterPort> next_port_;  ///< of the round that we are ready for
   std::unique_ptr<launcher::WorkerSet> workers_;
+  std::unique_ptr<FileTimer> file_timer_;  ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
   State state_;
   std::deque<Pending> pending_;
   Pending current_{};

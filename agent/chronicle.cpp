@@ -128,7 +128,7 @@ std::optional<Failure> Chronicle::worker_ended(const launcher::Ended& ended, con
 
 /// Also one that was slow to end after its exception, so that our signal reached it meanwhile.
 bool Chronicle::failed_by_itself(const launcher::Ended& ended, const std::optional<ErrorFile>& file) const {
-  if (ended.our_signal == 0) return true;
+  if (ended.our_signal == 0 || !ended.verdict.empty()) return true;
   return file && file->written && *file->written + kFileClockTick < stopping_wall_;
 }
 
@@ -146,12 +146,16 @@ Failure Chronicle::describe(const launcher::Ended& ended, std::optional<ErrorFil
   const auto* signaled = std::get_if<Signaled>(&failure.status);
   // An abort is how libraries react to a peer that went; any other signal has a reason of its own.
   failure.outside_signal = signaled != nullptr && signaled->signo != SIGABRT && signaled->signo != SIGPIPE;
+  if (!ended.verdict.empty()) {
+    failure.message = ended.verdict;
+    failure.own_exception = true;
+  }
   if (ended_by_our_reader(failure.status)) {
     pipeline_ended_ = true;
     failure.message = kReaderGone;
   }
   if (!file) return failure;
-  failure.message = std::move(file->message);
+  if (ended.verdict.empty()) failure.message = std::move(file->message);
   failure.traceback = std::move(file->traceback);
   failure.own_exception = true;
   if (file->written) {

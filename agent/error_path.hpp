@@ -6,12 +6,15 @@
 
 namespace cxxrun::agent {
 
+/// A path in `temporary` (empty: /tmp) that nobody else can guess. Makes nothing.
+[[nodiscard]] std::string private_path(const std::string& temporary);
+
 /// Where workers leave their error files: names that nobody else can guess, straight in the temporary
 /// directory, so that a job whose workers write none touches no file system at all (docs/adr/0005).
 class ErrorPaths {
  public:
   /// `temporary`: TMPDIR of the workers; empty: /tmp.
-  explicit ErrorPaths(std::string temporary);
+  explicit ErrorPaths(const std::string& temporary);
 
   [[nodiscard]] std::string path(std::int64_t round, int local_rank) const;
 

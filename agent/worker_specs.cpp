@@ -24,8 +24,7 @@ worker_env::Facts facts_of(const Config& config) {
 }  // namespace
 
 std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World& world,
-                                              const std::function<std::string(int local_rank)>& error_path,
-                                              const std::string& attempt) {
+                                              const RoundFiles& files) {
   const worker_env::Inherited inherited = worker_env::inherit(config.environment);
   worker_env::Facts facts = facts_of(config);
   facts.virtual_local_rank = config.placement.virtual_local_rank;
@@ -38,13 +37,14 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
     spec.rank = world.base_rank + i;
     spec.program = config.program.path;
     spec.argv = with_local_rank(config.program.argv, i);
-    facts.error_file = error_path(i);
+    facts.error_file = files.error_path ? files.error_path(i) : "";
     const auto at = static_cast<std::size_t>(i);
     if (at < placement.cpus.size()) spec.cpus = placement.cpus[at];
     facts.threads = at < placement.threads.size() ? placement.threads[at] : 0;
-    spec.env = worker_env::build(inherited, facts, world, i,
-                                 at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{});
-    plan_streams(config, world, attempt, spec);
+    worker_env::Variables own = at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{};
+    if (!files.timer_file.empty()) own.emplace_back("TORCHELASTIC_TIMER_FILE", files.timer_file);
+    spec.env = worker_env::build(inherited, facts, world, i, own);
+    plan_streams(config, world, files.attempt, spec);
     plan_stdin(config, world, in_background, spec);
   }
   return specs;

@@ -273,9 +273,9 @@ std::string describe_plan(const RawOptions& options, const LaunchPlan& plan, boo
   const Value given = options_of(options, plan);
   const Value meeting = meeting_of(config.rendezvous);
   Value workers{Value::Kind::List};
-  const auto specs = agent::worker_specs(
-      config, first_round(config.rendezvous), [](int) { return std::string(); },
-      agent::planned_attempt(config, agent::temporary_folder(config)));
+  agent::RoundFiles files;
+  files.attempt = agent::planned_attempt(config, agent::temporary_folder(config));
+  const auto specs = agent::worker_specs(config, first_round(config.rendezvous), files);
   for (const auto& spec : specs) workers.members.emplace_back("", worker_of(spec, config));
   if (!json) return page(given, meeting, workers, config.rendezvous.host_name);
   const Value all = Value::object()

@@ -34,6 +34,9 @@ struct Worker {
   Spawned process;
   bool alive = true;
   int our_signal = 0;
+  std::string verdict;  ///< it was condemned, and why
+  int verdict_signal = 0;
+  EventLoop::Timer verdict_timer;
   EventLoop::Watch end_watch;
   std::unique_ptr<WorkerStreams> streams;
 };
@@ -51,6 +54,7 @@ class Set final : public WorkerSet {
   void stop(int signo, Duration grace) override;
   void end_grace() override;
   void forward(int signo) override;
+  bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) override;
   void suspend() override;
   void resume() override;
   [[nodiscard]] int alive() const override { return alive_; }
@@ -182,6 +186,7 @@ void Set::on_worker_end(Worker& worker) {
   worker.alive = false;
   --alive_;
   worker.end_watch.reset();
+  worker.verdict_timer.reset();
   worker.process.pidfd.reset();
   worker.streams->read_available();
   Ended ended;
@@ -189,6 +194,8 @@ void Set::on_worker_end(Worker& worker) {
   ended.pid = worker.process.pid;
   ended.status = exit_status_from_waitid(info.si_code, info.si_status);
   ended.our_signal = worker.our_signal;
+  ended.verdict = worker.verdict;
+  if (!ended.verdict.empty() && succeeded(ended.status)) ended.status = Signaled{worker.verdict_signal};
   ended.last_words = worker.streams->last_words();
   ended.last_words_note = worker.streams->last_words_note();
   leftovers_.reap_adopted(identities());
@@ -282,6 +289,20 @@ void Set::forward(int signo) {
     // Not our signal: a worker that ends by it, or later, failed by itself.
     if (worker->alive) ::kill(worker->process.pid, signo);
   }
+}
+
+bool Set::condemn(pid_t pid, int signo, Duration grace, std::string verdict) {
+  const auto process = read_process(pid);
+  const int owner = process ? owner_of(*process, identities()) : -1;
+  if (owner < 0) return false;
+  Worker& worker = *workers_[static_cast<std::size_t>(owner)];
+  if (!worker.alive || !worker.verdict.empty()) return false;
+  worker.verdict = std::move(verdict);
+  worker.verdict_signal = signo;
+  // Not our_signal, which makes an end no news; and not yet reaped, so the pid is still the worker's.
+  ::kill(worker.process.pid, signo);
+  worker.verdict_timer = loop_.after(grace, [&worker] { ::kill(worker.process.pid, SIGKILL); });
+  return true;
 }
 
 void Set::suspend() {

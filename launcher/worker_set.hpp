@@ -27,6 +27,7 @@ struct Ended {
   int our_signal = 0;                   ///< the last signal that we had sent to it; 0: none
   std::vector<std::string> last_words;  ///< what the stderr ring holds at that moment, oldest first
   std::string last_words_note;          ///< why it is empty, or where the full text lies
+  std::string verdict;                  ///< of condemn(): a failure of its own; empty: none
 };
 
 /// A process that SIGKILL did not end within the limit (state D): named and given up.
@@ -73,6 +74,10 @@ class WorkerSet {
   virtual void end_grace() = 0;
   /// Passes a signal on to each living worker (not to its helpers).
   virtual void forward(int signo) = 0;
+  /// Ends one worker that hangs: `signo` to it, SIGKILL when it lives on for `grace`. Its end is a failure of
+  /// its own then, also where it exits with 0 (that becomes `signo`). `pid`: its process or one that it
+  /// started. False: that is no living worker of this set, or one that was condemned before.
+  virtual bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) = 0;
   virtual void suspend() = 0;                   ///< SIGSTOP to every worker's whole session
   virtual void resume() = 0;                    ///< SIGCONT to the same
   [[nodiscard]] virtual int alive() const = 0;  ///< workers that have not ended

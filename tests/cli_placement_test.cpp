@@ -45,7 +45,7 @@ Words worker_values(const LaunchPlan& plan, const Words& names) {
   World world;
   world.local_world_size = world.world_size = plan.config.rendezvous.local_world_size;
   Words out;
-  for (const auto& spec : agent::worker_specs(plan.config, world, [](int) { return std::string(); })) {
+  for (const auto& spec : agent::worker_specs(plan.config, world)) {
     std::string line;
     for (const auto& name : names) {
       for (const auto& entry : spec.env) {

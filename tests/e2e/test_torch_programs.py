@@ -91,6 +91,16 @@ def main():
 main()
 """
 
+TIMER = """
+import os, time
+import torch.distributed.elastic.timer as timer
+timer.configure(timer.FileTimerClient(os.environ["TORCHELASTIC_TIMER_FILE"]))
+with timer.expires(after=600):
+    print("released in time", flush=True)
+with timer.expires(after=0.5):
+    time.sleep(1000)
+"""
+
 # Local rank n has the n-th way to start a child; each child says its pid and stays.
 CHILDREN = """
 import os, pathlib, sys, time
@@ -177,6 +187,14 @@ class Collectives(TorchCase):
         report = agent.err[agent.err.index("cxxrun: the job failed"):]
         self.assertRegex(report, r"(?i)rank 1 failed to pass monitoredBarrier")
         self.assertRegex(report, r"(?s)rank 0\b.*rank 1\b.*SIGTERM", "who failed, then who was stopped")
+
+
+class Watchdog(TorchCase):
+    def test_file_timer_client(self):
+        agent = self.launch(["--standalone", self.program(TIMER)], env={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
+        self.assertEqual(agent.code(SECONDS), 137)
+        self.assertIn("released in time", agent.out)
+        self.assertRegex(agent.err, r"it hung: its timer \S.* expired, so it got SIGKILL")
 
 
 class Children(TorchCase):
