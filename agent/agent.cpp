@@ -14,12 +14,12 @@
 
 #include "agent/chronicle.hpp"
 #include "agent/error_path.hpp"
-#include "agent/file_timer.hpp"
 #include "agent/log_folder.hpp"
 #include "agent/machine.hpp"
 #include "agent/master_port.hpp"
 #include "agent/signal_words.hpp"
 #include "agent/voice.hpp"
+#include "agent/watchdog.hpp"
 #include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/limits.hpp"
@@ -59,7 +59,7 @@ class Agent {
       consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
       return {kExitUsage, 0};
     }
-    if (auto opened = open_file_timer(); !opened) {
+    if (auto opened = watchdog_.open(temporary_folder(config_)); !opened) {
       say("cannot start: " + opened.error().message);
       consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
       return {kExitCannotStart, 0};
@@ -100,16 +100,6 @@ class Agent {
     if (fd != STDOUT_FILENO) return;  // nobody would read it
     say(std::string("cannot write to stdout: ") + std::generic_category().message(error) +
         "; what the workers print is lost while that lasts, they go on");
-  }
-
-  Result<> open_file_timer() {
-    if (!config_.watch.file_timer) return kOk;
-    auto timer = FileTimer::open(loop_, config_, temporary_folder(config_),
-                                 {.on_expired = [this](const auto& request) { on_expired(request); },
-                                  .on_note = [this](const auto& line) { say(line); }});
-    if (!timer) return std::move(timer).error();
-    file_timer_ = std::move(*timer);
-    return kOk;
   }
 
   // --- facts become events ---
@@ -176,13 +166,6 @@ class Agent {
     handle(WorkerEnded{ok, !ok && !failure}, std::move(failure));
   }
 
-  /// A worker hangs, by its own word. Whoever else wrote there, or has ended meanwhile, is nobody's business.
-  void on_expired(const TimerRequest& request) {
-    if (!workers_) return;
-    workers_->condemn(static_cast<pid_t>(request.pid), request.signo, config_.signals.shutdown_timeout,
-                      verdict_text(request));
-  }
-
   void on_gone(const std::vector<launcher::Stuck>& stuck) {
     for (const auto& process : stuck) {
       const std::string whose =
@@ -221,7 +204,7 @@ class Agent {
     voice_.set_round(started_.world.round);
     announce_round();
     make_log_folder();
-    if (file_timer_) file_timer_->start_round();
+    watchdog_.start_round();
     chronicle_.round_started(started_.world);
     launcher::SetOptions options;
     options.consoles = consoles_;
@@ -279,7 +262,7 @@ class Agent {
   }
   void perform(const Suspend&) {
     if (workers_) workers_->suspend();
-    if (file_timer_) file_timer_->suspend();
+    watchdog_.suspend();
     member_->suspended(true);
     // The agent of a job of several nodes stays awake (docs/adr/0007): a stop from elsewhere reaches its
     // workers.
@@ -287,7 +270,7 @@ class Agent {
   }
   void perform(const Resume&) {
     if (workers_) workers_->resume();
-    if (file_timer_) file_timer_->resume();
+    watchdog_.resume();
     member_->suspended(false);
   }
   void perform(const AnnounceLeaving&) { member_->announce_leaving(signal_name(state_.stop_signal)); }
@@ -339,7 +322,7 @@ class Agent {
 
   [[nodiscard]] RoundFiles round_files() const {
     return {[this](int local_rank) { return error_path(local_rank); }, log_folder_.attempt(),
-            file_timer_ ? file_timer_->path() : ""};
+            watchdog_.timer_file()};
   }
 
   [[nodiscard]] std::string error_path(int local_rank) const {
@@ -359,7 +342,6 @@ class Agent {
   std::unique_ptr<MasterPort> port_;       ///< of the running round
   std::unique_ptr<MasterPort> next_port_;  ///< of the round that we are ready for
   std::unique_ptr<launcher::WorkerSet> workers_;
-  std::unique_ptr<FileTimer> file_timer_;  ///< TORCHELASTIC_ENABLE_FILE_TIMER=1
   State state_;
   std::deque<Pending> pending_;
   Pending current_{};
@@ -368,6 +350,11 @@ class Agent {
   rendezvous::Started started_;
   Chronicle chronicle_{config_, [this](std::string_view lines) { print(lines); },
                        [this](const std::string& line) { say(line); }};
+  Watchdog watchdog_{loop_,
+                     config_,
+                     {.workers = [this] { return workers_.get(); },
+                      .where = [this] { return std::pair(name(state_.phase), chronicle_.round()); },
+                      .say = [this](const std::string& line) { say(line); }}};
   EventLoop::Timer memory_look_;
   std::optional<End> end_;
 };

@@ -41,6 +41,7 @@ class Chronicle {
   void workers_started();
   /// For a keep-alive: one small read, two more near the limit; none before look_at_memory().
   rendezvous::MemoryUse memory_use();
+  [[nodiscard]] std::int64_t round() const { return world_ ? world_->round : -1; }  ///< the last; -1: none
   void stopping();  ///< our stop signal goes out now
   /// Reads the worker's error file, and removes it unless `kept`. The record that every node will print,
   /// where the worker failed by itself.

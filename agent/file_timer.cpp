@@ -101,6 +101,7 @@ void FileTimer::take(const std::string& line) {
   auto request = parse_timer_request(line);
   if (!request)
     return note_once("the pipe of the worker timers holds a line that is no timer; it was dropped");
+  last_heard_ = EventLoop::now();
   if (table_.take(std::move(*request)) == TimerTable::Took::Full)
     note_once("more worker timers at once than can be watched; those beyond are dropped");
 }

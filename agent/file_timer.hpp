@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class FileTimer {
   FileTimer& operator=(const FileTimer&) = delete;
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// When a worker last said something; unset: never.
+  [[nodiscard]] std::optional<Time> last_heard() const { return last_heard_; }
   void start_round();  ///< the timers of the round before are over
   void suspend();      ///< the workers sleep: their time stands still,
   void resume();       ///< and goes on
@@ -54,6 +57,7 @@ class FileTimer {
   TimerTable table_;
   double suspended_at_ = 0;  ///< seconds since the epoch; 0: not suspended
   bool noted_ = false;
+  std::optional<Time> last_heard_;
   EventLoop::Watch watch_;
   EventLoop::Timer timer_;
 };

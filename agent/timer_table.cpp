@@ -50,7 +50,8 @@ std::optional<TimerRequest> parse_timer_request(std::string_view line) {
 }
 
 std::string verdict_text(const TimerRequest& request) {
-  return "it hung: its timer " + cxxrun::quoted(request.scope) + " expired, so it got " + signal_name(request.signo);
+  return "it hung: its timer " + cxxrun::quoted(request.scope) + " expired, so it got " +
+         signal_name(request.signo);
 }
 
 int TimerLines::feed(std::string_view bytes, std::vector<std::string>& out) {

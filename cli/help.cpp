@@ -147,6 +147,9 @@ Reports:
   --metrics null|console|/PATH
       counts and durations, as JSON lines
       [null, PET_METRICS]
+  --health-check-port PORT
+      answers whether the job goes on; 0: none
+      [0, PET_HEALTH_CHECK_PORT]
   --monitor-interval SECONDS
       accepted, without effect: nothing here polls
       [0.1, PET_MONITOR_INTERVAL]

@@ -12,7 +12,6 @@ namespace cxxrun::cli {
 /// "[write-help]".
 inline constexpr std::array kNotYet{
     Opt::HeartbeatTimeout,
-    Opt::HealthCheckPort,
 };
 
 /// Of these only the default exists yet; they are in --help.

@@ -57,6 +57,7 @@ class Set final : public WorkerSet {
   bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) override;
   void suspend() override;
   void resume() override;
+  [[nodiscard]] int condemned() const override;
   [[nodiscard]] int alive() const override { return alive_; }
 
  private:
@@ -303,6 +304,12 @@ bool Set::condemn(pid_t pid, int signo, Duration grace, std::string verdict) {
   ::kill(worker.process.pid, signo);
   worker.verdict_timer = loop_.after(grace, [&worker] { ::kill(worker.process.pid, SIGKILL); });
   return true;
+}
+
+int Set::condemned() const {
+  return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker->alive && !worker->verdict.empty();
+  }));
 }
 
 void Set::suspend() {

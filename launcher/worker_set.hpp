@@ -78,9 +78,10 @@ class WorkerSet {
   /// its own then, also where it exits with 0 (that becomes `signo`). `pid`: its process or one that it
   /// started. False: that is no living worker of this set, or one that was condemned before.
   virtual bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) = 0;
-  virtual void suspend() = 0;                   ///< SIGSTOP to every worker's whole session
-  virtual void resume() = 0;                    ///< SIGCONT to the same
-  [[nodiscard]] virtual int alive() const = 0;  ///< workers that have not ended
+  virtual void suspend() = 0;                       ///< SIGSTOP to every worker's whole session
+  virtual void resume() = 0;                        ///< SIGCONT to the same
+  [[nodiscard]] virtual int condemned() const = 0;  ///< living workers that condemn() named
+  [[nodiscard]] virtual int alive() const = 0;      ///< workers that have not ended
 };
 
 }  // namespace cxxrun::launcher

@@ -4,19 +4,13 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "net/http.hpp"
 #include "rendezvous/secret.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string response(std::string_view status, std::string_view type, const std::string& body,
-                     bool head_only) {
-  return "HTTP/1.1 " + std::string(status) + "\r\nContent-Type: " + std::string(type) +
-         "\r\nContent-Length: " + std::to_string(body.size()) +
-         "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n" + (head_only ? "" : body);
-}
 
 /// Value of "Authorization: Bearer VALUE"; empty: none.
 std::string_view bearer(std::string_view head) {
@@ -79,24 +73,18 @@ std::string status_json(const CoordinatorConfig& config, const CoordinatorState&
 
 std::string http_answer(std::string_view head, std::string_view token, const CoordinatorConfig& config,
                         const CoordinatorState& state, Time now) {
-  const auto first_space = head.find(' ');
-  const auto second_space =
-      head.find_first_of(" \r?", first_space == std::string_view::npos ? head.size() : first_space + 1);
-  if (first_space == std::string_view::npos || second_space == std::string_view::npos) {
-    return response("400 Bad Request", "text/plain", "bad request\n", false);
-  }
-  const std::string_view method = head.substr(0, first_space);
-  const std::string_view path = head.substr(first_space + 1, second_space - first_space - 1);
-  const bool head_only = method == "HEAD";
-  if (method != "GET" && !head_only)
-    return response("405 Method Not Allowed", "text/plain", "only GET\n", false);
-  if (path == "/healthz") return response("200 OK", "text/plain", "ok\n", head_only);
+  std::string refusal;
+  const auto request = net::parse_http(head, refusal);
+  if (!request) return refusal;
+  const std::string_view path = request->path;
+  const bool head_only = request->head_only;
+  if (path == "/healthz") return net::http_response("200 OK", "text/plain", "ok\n", head_only);
   if (!token.empty() && !equal_secret(bearer(head), token)) {
-    return response("401 Unauthorized", "text/plain", "the token is needed as bearer\n", head_only);
+    return net::http_response("401 Unauthorized", "text/plain", "the token is needed as bearer\n", head_only);
   }
   if (path == "/status")
-    return response("200 OK", "application/json", status_json(config, state, now), head_only);
-  return response("404 Not Found", "text/plain", "there is /status and /healthz\n", head_only);
+    return net::http_response("200 OK", "application/json", status_json(config, state, now), head_only);
+  return net::http_response("404 Not Found", "text/plain", "there is /status and /healthz\n", head_only);
 }
 
 }  // namespace cxxrun::rendezvous

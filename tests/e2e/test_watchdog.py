@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that hang: PyTorch's file timer, spoken by hand (with PyTorch itself: test_torch_programs)."""
 import os
+import json
 import re
 import signal
+import socket
 import stat
 
 import harness
@@ -125,6 +127,85 @@ class FileTimer(harness.Case):
         agent = self.start(["--standalone", self.worker, f"env:{self.dir}"], env={"TORCHELASTIC_ENABLE_FILE_TIMER": "true"})
         self.assertEqual(agent.code(), 0)
         self.assertNotIn("TORCHELASTIC_TIMER_FILE", str(self.worker_files()))
+
+
+class HealthPort(harness.Case):
+    """What a liveness probe hears."""
+
+    def ask(self, head=b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", port=8080):
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as probe:
+            probe.sendall(head)
+            answer = b""
+            while chunk := probe.recv(4096):
+                answer += chunk
+        status, _, body = answer.partition(b"\r\n\r\n")
+        return int(status.split()[1]), body.decode()
+
+    def test_healthy(self):
+        for how in ({"args": ["--health-check-port", "8080"]}, {"env": {"TORCHELASTIC_HEALTH_CHECK_PORT": "8080"}}):
+            with self.subTest(how):
+                agent = self.start(["--standalone", "--nproc-per-node", "2", *how.get("args", []), self.worker,
+                                    f"touch:{self.dir}/up.{{rank}}", "forever"], env=how.get("env"))
+                self.wait_for_files("up.0", "up.1")
+                status, body = self.ask()
+                self.assertEqual(status, 200)
+                self.assertEqual(json.loads(body), {"state": "running", "round": 0, "workers": 2, "hanging": 0,
+                                                    "last_progress_seconds": None})
+                agent.signal(signal.SIGTERM)
+                self.assertEqual(agent.code(), 143)
+                for name in ("up.0", "up.1"):
+                    (self.dir / name).unlink()
+
+    def test_a_worker_that_hangs(self):
+        """503 from the moment that its timer expires until it has ended."""
+        script = self.dir / "client.py"
+        script.write_text(CLIENT)
+        agent = self.start(["--standalone", "--health-check-port", "8080", "--shutdown-timeout", "1000", PYTHON, script, "ignore:15",
+                            "set:0:15", "forever"], env=ON)
+        harness.wait_until("503", lambda: agent.running() and self.ask_or_none() == 503)
+        worker, = harness.children(agent.inner())
+        harness.kill(worker)
+        self.assertEqual(agent.code(), 137)
+        self.assertIn("its timer step expired", agent.err)
+
+    def ask_or_none(self):
+        try:
+            return self.ask()[0]
+        except ConnectionRefusedError:
+            return None
+
+    def test_while_joining(self):
+        agent = self.start(["--nnodes", "2", "--rdzv-endpoint", "127.0.0.1:29501", "--health-check-port", "8080", self.worker])
+        agent.wait_for_line("listens at")
+        status, body = self.ask()
+        self.assertEqual((status, json.loads(body)["state"]), (200, "joining"))
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.code(), 143)
+
+    def test_bad_requests_and_slow_callers(self):
+        agent = self.start(["--standalone", "--health-check-port", "8080", self.worker, f"touch:{self.dir}/up", "forever"])
+        self.wait_for_files("up")
+        self.assertEqual(self.ask(b"POST / HTTP/1.1\r\n\r\n")[0], 405)
+        self.assertEqual(self.ask(b"\x16\x03\x01\r\n\r\n")[0], 400)
+        callers = [socket.create_connection(("127.0.0.1", 8080), timeout=20) for _ in range(20)]
+        self.assertEqual(callers[-1].recv(1), b"")  # more at once than it takes: closed at once
+        for caller in callers:
+            caller.close()
+        harness.wait_until("200 again", lambda: self.ask_again() == 200)
+        agent.signal(signal.SIGTERM)
+        self.assertEqual(agent.code(), 143)
+
+    def ask_again(self):
+        try:
+            return self.ask()[0]
+        except (ConnectionError, IndexError):  # the callers before are not forgotten yet
+            return None
+
+    def test_a_port_that_is_taken_costs_the_probe_not_the_job(self):
+        with socket.create_server(("0.0.0.0", 8080)):
+            agent = self.start(["--standalone", "--health-check-port", "8080", self.worker, "exit:0"])
+            self.assertEqual(agent.code(), 0)
+        self.assertRegex(agent.err, r"no health check: .*8080")
 
 
 if __name__ == "__main__":
