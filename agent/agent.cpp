@@ -204,19 +204,12 @@ class Agent {
     voice_.set_round(started_.world.round);
     announce_round();
     make_log_folder();
-    watchdog_.start_round();
     chronicle_.round_started(started_.world);
-    launcher::SetOptions options;
-    options.consoles = consoles_;
     int failed = 0;
-    auto set =
-        launcher::WorkerSet::start(loop_, worker_specs(config_, started_.world, round_files()), options,
-                                   {.on_ended = [this](const auto& ended) { on_ended(ended); },
-                                    .on_gone = [this](const auto& stuck) { on_gone(stuck); },
-                                    .on_note = [this](const auto& line) { say(line); }},
-                                   &failed);
+    auto set = start_workers(&failed);
     if (set) {
       workers_ = std::move(*set);
+      watchdog_.started();
       chronicle_.workers_started();
       memory_look_ = loop_.after(kMemoryLookDelay, [this] { chronicle_.look_at_memory(); });
       return;
@@ -224,6 +217,20 @@ class Agent {
     handle(StartFailed{},
            chronicle_.start_failed(failed, start_error_code(set.error().code),
                                    set.error().message + launcher::limit_hint(set.error().code)));
+  }
+
+  Result<std::unique_ptr<launcher::WorkerSet>> start_workers(int* failed) {
+    auto watch = watchdog_.start_round(started_.world.local_world_size);
+    if (!watch) return std::move(watch).error();
+    const RoundFiles files{[this](int local_rank) { return error_path(local_rank); }, log_folder_.attempt(),
+                           std::move(*watch)};
+    launcher::SetOptions options;
+    options.consoles = consoles_;
+    return launcher::WorkerSet::start(loop_, worker_specs(config_, started_.world, files), options,
+                                      {.on_ended = [this](const auto& ended) { on_ended(ended); },
+                                       .on_gone = [this](const auto& stuck) { on_gone(stuck); },
+                                       .on_note = [this](const auto& line) { say(line); }},
+                                      failed);
   }
 
   /// A disk that has become full costs the log files of a round, not the round.
@@ -318,11 +325,6 @@ class Agent {
         " here, node " + std::to_string(world.group_rank + 1) + " of " +
         std::to_string(world.group_world_size) + ", restart " + std::to_string(world.restart_count) + " of " +
         std::to_string(config_.rendezvous.max_restarts));
-  }
-
-  [[nodiscard]] RoundFiles round_files() const {
-    return {[this](int local_rank) { return error_path(local_rank); }, log_folder_.attempt(),
-            watchdog_.timer_file()};
   }
 
   [[nodiscard]] std::string error_path(int local_rank) const {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -50,6 +51,20 @@ bool write_where_it_is(const std::string& path, std::string_view text) {
   struct stat facts {};
   if (::fstat(fd.get(), &facts) == 0 && S_ISREG(facts.st_mode) && ::ftruncate(fd.get(), 0) != 0) return false;
   return write_all(fd.get(), text, path).ok();
+}
+
+std::optional<std::string> read_small_file(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return std::nullopt;
+  std::array<char, 16u << 10> bytes;
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
+    if (n < 0) return std::nullopt;
+    if (n == 0) break;
+    filled += static_cast<std::size_t>(n);
+  }
+  return std::string(bytes.data(), filled);
 }
 
 }  // namespace cxxrun::agent

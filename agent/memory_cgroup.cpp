@@ -1,37 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/memory_cgroup.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 
+#include "agent/files.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 
 namespace cxxrun::agent {
 namespace {
 
 constexpr std::uint64_t kNoLimit = 1ull << 60;  // v1 says "none" as a very large number
-
-/// At most 16 KiB: these files are small.
-std::optional<std::string> read_text(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return std::nullopt;
-  std::array<char, 16u << 10> bytes;
-  std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t n = ::read(file.get(), bytes.data() + filled, bytes.size() - filled);
-    if (n < 0) return std::nullopt;
-    if (n == 0) break;
-    filled += static_cast<std::size_t>(n);
-  }
-  return std::string(bytes.data(), filled);
-}
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t out = 0;
@@ -76,7 +59,7 @@ bool has_memory(std::string_view controllers) {
 }  // namespace
 
 std::optional<MemoryCgroup> MemoryCgroup::find(const std::string& root) {
-  const auto groups = read_text(root + "/proc/self/cgroup");
+  const auto groups = read_small_file(root + "/proc/self/cgroup");
   if (!groups) return std::nullopt;
   std::optional<MemoryCgroup> unified;
   // Lines "ID:CONTROLLERS:PATH"; the unified hierarchy has ID 0 and no controllers.
@@ -107,7 +90,7 @@ std::string MemoryCgroup::file(std::string_view which) const {
 }
 
 std::optional<MemoryCounts> MemoryCgroup::counts() const {
-  const auto text = read_text(file(v2_ ? "memory.events" : "memory.oom_control"));
+  const auto text = read_small_file(file(v2_ ? "memory.events" : "memory.oom_control"));
   if (!text) return std::nullopt;
   const auto kills = value_of(*text, "oom_kill");
   if (!kills) return std::nullopt;
@@ -117,7 +100,7 @@ std::optional<MemoryCounts> MemoryCgroup::counts() const {
 std::uint64_t MemoryCgroup::limit() const {
   std::uint64_t least = kNoLimit;
   for (std::string path = path_;;) {
-    if (const auto text = read_text(mount_ + path + (v2_ ? "/memory.max" : "/memory.limit_in_bytes")))
+    if (const auto text = read_small_file(mount_ + path + (v2_ ? "/memory.max" : "/memory.limit_in_bytes")))
       least = std::min(least, number(*text).value_or(kNoLimit));  // "max"
     const auto slash = path.rfind('/');
     if (slash == std::string::npos) break;
@@ -128,16 +111,16 @@ std::uint64_t MemoryCgroup::limit() const {
 
 MemoryLoad MemoryCgroup::load(std::uint64_t limit) const {
   MemoryLoad out;
-  if (const auto text = read_text(file(v2_ ? "memory.current" : "memory.usage_in_bytes")))
+  if (const auto text = read_small_file(file(v2_ ? "memory.current" : "memory.usage_in_bytes")))
     out.used = number(*text).value_or(0);
   if (limit == 0 || out.used < limit - limit / 10) return out;
   // Files that were read once fill any limit, and are no reason to die.
-  if (const auto text = read_text(file("memory.stat"))) {
+  if (const auto text = read_small_file(file("memory.stat"))) {
     const auto cached = value_of(*text, v2_ ? "inactive_file" : "total_inactive_file").value_or(0);
     out.used -= std::min(out.used, cached);
   }
   if (v2_) {
-    if (const auto text = read_text(file("memory.pressure"))) out.pressure = pressure_of(*text);
+    if (const auto text = read_small_file(file("memory.pressure"))) out.pressure = pressure_of(*text);
   }
   return out;
 }

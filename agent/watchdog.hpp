@@ -6,10 +6,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/config.hpp"
 #include "agent/file_timer.hpp"
 #include "agent/health_port.hpp"
+#include "agent/heartbeats.hpp"
+#include "agent/worker_specs.hpp"
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "launcher/worker_set.hpp"
@@ -29,20 +32,23 @@ class Watchdog {
   /// Before anything starts. Errors: the pipe of the timers cannot be made. A health port that is taken costs
   /// the probe, not the job, and is said.
   Result<> open(const std::string& temporary);
-  void start_round();
+  /// Before the workers of a round start: what they shall be given. Errors: no descriptors left.
+  Result<WatchPlan> start_round(int workers);
+  void started();  ///< they have it
   void suspend();
   void resume();
-  /// TORCHELASTIC_TIMER_FILE of the workers; empty: no such timers.
-  [[nodiscard]] std::string timer_file() const { return timer_ ? timer_->path() : ""; }
 
  private:
   void on_expired(const TimerRequest& request);
+  void on_silent(int local_rank);
   [[nodiscard]] Health health() const;
 
   EventLoop& loop_;
   const Config& config_;
   Agent agent_;
   std::unique_ptr<FileTimer> timer_;
+  std::unique_ptr<Heartbeats> heartbeats_;
+  int heartbeat_fd_ = -1;  ///< its number in the workers
   std::unique_ptr<HealthPort> port_;
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/worker_specs.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "agent/arguments.hpp"
 #include "agent/stdin_owner.hpp"
 #include "agent/stream_plans.hpp"
@@ -19,6 +22,22 @@ worker_env::Facts facts_of(const Config& config) {
   facts.usable_cpus = config.usable_cpus;
   facts.python = config.program.python;
   return facts;
+}
+
+bool has_variable(const std::vector<std::string>& environment, std::string_view name) {
+  return std::any_of(environment.begin(), environment.end(), [&](const std::string& entry) {
+    return entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=';
+  });
+}
+
+void plan_watch(const Config& config, const WatchPlan& watch, launcher::SpawnSpec& spec,
+                worker_env::Variables& own) {
+  if (!watch.timer_file.empty()) own.emplace_back("TORCHELASTIC_TIMER_FILE", watch.timer_file);
+  if (watch.heartbeat_from.empty()) return;
+  spec.fds.push_back({watch.heartbeat_from[static_cast<std::size_t>(spec.local_rank)], watch.heartbeat_to});
+  own.emplace_back("CXXRUN_HEARTBEAT_FD", std::to_string(watch.heartbeat_to));
+  // Then a Python program that hangs shows where each of its threads is; to others it means nothing.
+  if (!has_variable(config.environment, "PYTHONFAULTHANDLER")) own.emplace_back("PYTHONFAULTHANDLER", "1");
 }
 
 }  // namespace
@@ -42,7 +61,7 @@ std::vector<launcher::SpawnSpec> worker_specs(const Config& config, const World&
     if (at < placement.cpus.size()) spec.cpus = placement.cpus[at];
     facts.threads = at < placement.threads.size() ? placement.threads[at] : 0;
     worker_env::Variables own = at < placement.masks.size() ? placement.masks[at] : worker_env::Variables{};
-    if (!files.timer_file.empty()) own.emplace_back("TORCHELASTIC_TIMER_FILE", files.timer_file);
+    plan_watch(config, files.watch, spec, own);
     spec.env = worker_env::build(inherited, facts, world, i, own);
     plan_streams(config, world, files.attempt, spec);
     plan_stdin(config, world, in_background, spec);

@@ -11,11 +11,18 @@
 
 namespace cxxrun::agent {
 
-/// Paths that the workers of one round are told.
+/// By what the workers of one round can say that they go on.
+struct WatchPlan {
+  std::string timer_file;           ///< TORCHELASTIC_TIMER_FILE; empty: no file timers
+  std::vector<int> heartbeat_from;  ///< by local rank, descriptors of ours; none: no heartbeats
+  int heartbeat_to = -1;            ///< what they become in the workers: CXXRUN_HEARTBEAT_FD
+};
+
+/// What the workers of one round are told, and given.
 struct RoundFiles {
   std::function<std::string(int local_rank)> error_path;  ///< of the error file; unset: none
-  std::string attempt;     ///< the folder of the round's log files; empty: none
-  std::string timer_file;  ///< the pipe of PyTorch's file timer; empty: none
+  std::string attempt;  ///< the folder of the round's log files; empty: none
+  WatchPlan watch;
 };
 
 /// Everything about the workers of one round on this node: command, environment, streams, CPUs: all that

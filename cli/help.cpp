@@ -67,6 +67,9 @@ Restarts and stopping:
   --no-restart-exit-codes CODES
       these do not
       [PET_NO_RESTART_EXIT_CODES]
+  --heartbeat-timeout SECONDS
+      a worker that has beaten and stops so long failed; 0: off
+      [0, PET_HEARTBEAT_TIMEOUT]
   --shutdown-timeout SECONDS
       from the stop signal to SIGKILL, full for each worker
       [30, PET_SHUTDOWN_TIMEOUT]

@@ -54,7 +54,9 @@ class Set final : public WorkerSet {
   void stop(int signo, Duration grace) override;
   void end_grace() override;
   void forward(int signo) override;
-  bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) override;
+  bool condemn(int local_rank, int signo, Duration grace, std::string verdict) override;
+  [[nodiscard]] int local_rank_of(pid_t pid) const override;
+  [[nodiscard]] pid_t pid_of(int local_rank) const override;
   void suspend() override;
   void resume() override;
   [[nodiscard]] int condemned() const override;
@@ -292,18 +294,28 @@ void Set::forward(int signo) {
   }
 }
 
-bool Set::condemn(pid_t pid, int signo, Duration grace, std::string verdict) {
-  const auto process = read_process(pid);
-  const int owner = process ? owner_of(*process, identities()) : -1;
-  if (owner < 0) return false;
-  Worker& worker = *workers_[static_cast<std::size_t>(owner)];
-  if (!worker.alive || !worker.verdict.empty()) return false;
+bool Set::condemn(int local_rank, int signo, Duration grace, std::string verdict) {
+  if (pid_of(local_rank) == 0) return false;
+  Worker& worker = *workers_[static_cast<std::size_t>(local_rank)];
+  if (!worker.verdict.empty()) return false;
   worker.verdict = std::move(verdict);
   worker.verdict_signal = signo;
   // Not our_signal, which makes an end no news; and not yet reaped, so the pid is still the worker's.
   ::kill(worker.process.pid, signo);
   worker.verdict_timer = loop_.after(grace, [&worker] { ::kill(worker.process.pid, SIGKILL); });
   return true;
+}
+
+int Set::local_rank_of(pid_t pid) const {
+  const auto process = read_process(pid);
+  const int owner = process ? owner_of(*process, identities()) : -1;
+  return owner >= 0 && workers_[static_cast<std::size_t>(owner)]->alive ? owner : -1;
+}
+
+pid_t Set::pid_of(int local_rank) const {
+  if (local_rank < 0 || static_cast<std::size_t>(local_rank) >= workers_.size()) return 0;
+  const Worker& worker = *workers_[static_cast<std::size_t>(local_rank)];
+  return worker.alive ? worker.process.pid : 0;
 }
 
 int Set::condemned() const {

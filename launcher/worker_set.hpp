@@ -75,13 +75,16 @@ class WorkerSet {
   /// Passes a signal on to each living worker (not to its helpers).
   virtual void forward(int signo) = 0;
   /// Ends one worker that hangs: `signo` to it, SIGKILL when it lives on for `grace`. Its end is a failure of
-  /// its own then, also where it exits with 0 (that becomes `signo`). `pid`: its process or one that it
-  /// started. False: that is no living worker of this set, or one that was condemned before.
-  virtual bool condemn(pid_t pid, int signo, Duration grace, std::string verdict) = 0;
-  virtual void suspend() = 0;                       ///< SIGSTOP to every worker's whole session
-  virtual void resume() = 0;                        ///< SIGCONT to the same
-  [[nodiscard]] virtual int condemned() const = 0;  ///< living workers that condemn() named
-  [[nodiscard]] virtual int alive() const = 0;      ///< workers that have not ended
+  /// its own then, also where it exits with 0 (that becomes `signo`). False: it does not live, or was
+  /// condemned before.
+  virtual bool condemn(int local_rank, int signo, Duration grace, std::string verdict) = 0;
+  /// The living worker that a process is, or that started it; -1: none of this set.
+  [[nodiscard]] virtual int local_rank_of(pid_t pid) const = 0;
+  [[nodiscard]] virtual pid_t pid_of(int local_rank) const = 0;  ///< of a living worker; 0: it has ended
+  virtual void suspend() = 0;                                    ///< SIGSTOP to every worker's whole session
+  virtual void resume() = 0;                                     ///< SIGCONT to the same
+  [[nodiscard]] virtual int condemned() const = 0;               ///< living workers that condemn() named
+  [[nodiscard]] virtual int alive() const = 0;                   ///< workers that have not ended
 };
 
 }  // namespace cxxrun::launcher

@@ -6,29 +6,14 @@
 #include <fstream>
 
 #include "agent/memory_cgroup.hpp"
+#include "tests/support/file_tree.hpp"
 
 using namespace cxxrun::agent;
 
 namespace {
 
 /// A small "/" of its own.
-class Tree {
- public:
-  Tree() {
-    char name[] = "/tmp/cxxrun-test-XXXXXX";
-    REQUIRE(::mkdtemp(name) != nullptr);
-    root_ = name;
-  }
-  ~Tree() { std::filesystem::remove_all(root_); }
-  void write(const std::string& path, const std::string& text) const {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
-  }
-  [[nodiscard]] const std::string& root() const { return root_; }
-
- private:
-  std::string root_;
-};
+using Tree = cxxrun::test::FileTree;
 
 }  // namespace
 

@@ -33,6 +33,11 @@ for step in sys.argv[1:]:
     elif word == "leave": signal.signal(int(more[0]), lambda *_: os._exit(0))
     elif word == "garbage": send("not a timer"); send("x" * 3000); send("y" * 3000 + "z" * 3000)
     elif word == "touch": pathlib.Path(more[0]).touch()
+    elif word == "beat": os.write(int(os.environ["CXXRUN_HEARTBEAT_FD"]), b".")
+    elif word == "rest": os.write(int(os.environ["CXXRUN_HEARTBEAT_FD"]), b"-")
+    elif word == "close": os.close(int(os.environ["CXXRUN_HEARTBEAT_FD"]))
+    elif word == "await":
+        while not os.path.exists(more[0]): time.sleep(0.003)
     elif word == "exit": sys.exit(int(more[0]))
     elif word == "forever": signal.pause(); time.sleep(1000)
 """
@@ -127,6 +132,62 @@ class FileTimer(harness.Case):
         agent = self.start(["--standalone", self.worker, f"env:{self.dir}"], env={"TORCHELASTIC_ENABLE_FILE_TIMER": "true"})
         self.assertEqual(agent.code(), 0)
         self.assertNotIn("TORCHELASTIC_TIMER_FILE", str(self.worker_files()))
+
+
+class Heartbeat(harness.Case):
+    def launch(self, *steps, options=(), env=None, **more):
+        script = self.dir / "client.py"
+        script.write_text(CLIENT)
+        return self.start(["--standalone", "--heartbeat-timeout", "0.3", *options, PYTHON, script, *steps], env=env, **more)
+
+    def test_a_worker_that_stops_beating(self):
+        """Its stacks are in the report (Python's faulthandler), and where the kernel has its threads."""
+        agent = self.launch("rank:1", "beat", "beat", "forever", options=["--nproc-per-node", "2"])
+        self.assertEqual(agent.code(), 134)
+        report = agent.err[agent.err.index("cxxrun: the job failed"):]
+        self.assertRegex(report, r"rank 1 .*\n(.*\n)*.*it hung: no heartbeat for 300 ms, so it got SIGABRT; threads: python3? S")
+        self.assertRegex(report, r'File ".*client\.py", line \d+ in <module>')
+
+    def test_only_who_has_beaten_is_watched(self):
+        """Rank 0 never beats, 1 rests, 2 closes its end; all three are silent for longer than 3, which hangs."""
+        script = self.dir / "client.py"
+        script.write_text(CLIENT)
+        steps = {0: "touch:{d}/0", 1: "beat rest touch:{d}/1", 2: "beat close touch:{d}/2", 3: "await:{d}/0 await:{d}/1 await:{d}/2 beat"}
+        wrapper = self.dir / "by_rank.sh"
+        wrapper.write_text("#!/bin/sh\ncase $RANK in\n" + "".join(
+            f"{rank}) exec {PYTHON} {script} {text.format(d=self.dir)} forever ;;\n" for rank, text in steps.items()) + "esac\n")
+        wrapper.chmod(0o755)
+        agent = self.start(["--standalone", "--heartbeat-timeout", "0.3", "--nproc-per-node", "4", wrapper])
+        self.assertIn(agent.code(), (131, 134))
+        self.assertRegex(agent.err, r"cxxrun: the job failed: rank 3 ")
+
+    def test_restart(self):
+        agent = self.launch("first", "beat", "forever", options=["--max-restarts", "1"])
+        self.assertEqual(agent.code(), 0)
+        self.assertIn("it hung: no heartbeat", agent.err)
+
+    def test_a_shell_can_beat(self):
+        agent = self.start(["--standalone", "--heartbeat-timeout", "0.3", "sh", "-c",
+                            'eval "echo beat >&$CXXRUN_HEARTBEAT_FD"; exec sleep 1000'])
+        self.assertEqual(agent.code(), 131)
+        self.assertIn("it hung: no heartbeat for 300 ms, so it got SIGQUIT; threads: sleep S", agent.err)
+
+    def test_the_descriptor_is_none_that_we_pass_on(self):
+        read, write = os.pipe()
+        try:
+            agent = self.start(["--standalone", "--heartbeat-timeout", "100", "sh", "-c", f"echo $CXXRUN_HEARTBEAT_FD; echo theirs >&{write}"],
+                               pass_fds=[write])
+            self.assertEqual(agent.code(), 0)
+            self.assertNotEqual(agent.out.strip(), str(write))
+            self.assertEqual(os.read(read, 100), b"theirs\n")
+        finally:
+            os.close(read)
+            os.close(write)
+
+    def test_off_without_the_option(self):
+        agent = self.start(["--standalone", "sh", "-c", "echo $CXXRUN_HEARTBEAT_FD.$PYTHONFAULTHANDLER"])
+        self.assertEqual(agent.code(), 0)
+        self.assertEqual(agent.out, ".")
 
 
 class HealthPort(harness.Case):
