@@ -155,7 +155,11 @@ void Decider::on(const member_event::AttemptFailed& e) {
 void Decider::attempt_failed(const std::string& sentence) {
   s_.last_error = sentence;
   s_.attempting = false;
-  if (now_ - s_.look_since >= kQuietAtFirst && !s_.ended_before) say_once(sentence);
+  if (now_ - s_.look_since >= kQuietAtFirst)
+    say_once(s_.ended_before ? "the job at " + config_.endpoint +
+                                   " had ended before this node came; looking for a new one there for " +
+                                   text(config_.timeouts.close) + " (--rdzv-conf close_timeout=SECONDS)"
+                             : sentence);
   s_.next_attempt = now_ + s_.retry_delay;
   s_.retry_delay = std::min(s_.retry_delay * 2, kRetryMax);
 }

@@ -87,7 +87,7 @@ class Reports(harness.Case):
         self.assertIn("the job failed: rank 0 ", agent.err)
         self.assertIn("  rank 1 here: stopped by cxxrun with SIGTERM, then exit code 9\n", agent.err)
 
-    def test_case_62_copy_for_whoever_started_us(self):
+    def test_case_62_and_70_copy_for_whoever_started_us(self):
         record = '{"message": {"message": "RuntimeError: x", "extraInfo": {"py_callstack": "T", "timestamp": "1700000000"}, "more": 1}}'
         writer = self.script("""printf '%s' "$1" > "$TORCHELASTIC_ERROR_FILE"; exit $2""")
         outer = self.dir / "outer.json"
