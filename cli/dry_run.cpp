@@ -132,9 +132,10 @@ Value options_of(const RawOptions& options, const LaunchPlan& plan) {
 bool is_known(std::string_view name, const rendezvous::Config& config) {
   constexpr std::array<std::string_view, 6> kByOthers{"RANK",       "GROUP_RANK",       "ROLE_RANK",
                                                       "WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE"};
-  constexpr std::array<std::string_view, 3> kAtStart{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE"};
+  constexpr std::array<std::string_view, 5> kAtStart{"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE",
+                                                     "TORCHELASTIC_TIMER_FILE", "CXXRUN_HEARTBEAT_FD"};
   if (std::find(kAtStart.begin(), kAtStart.end(), name) != kAtStart.end()) {
-    return config.backend == BackendKind::Static && name != "TORCHELASTIC_ERROR_FILE";
+    return config.backend == BackendKind::Static && name.starts_with("MASTER_");
   }
   const bool alone = config.nnodes_max == 1;
   return alone || std::find(kByOthers.begin(), kByOthers.end(), name) == kByOthers.end();
@@ -275,6 +276,9 @@ std::string describe_plan(const RawOptions& options, const LaunchPlan& plan, boo
   Value workers{Value::Kind::List};
   agent::RoundFiles files;
   files.attempt = agent::planned_attempt(config, agent::temporary_folder(config));
+  if (config.watch.file_timer) files.watch.timer_file = "?";
+  if (config.watch.heartbeat_timeout.count() > 0)
+    files.watch.heartbeat_from.assign(static_cast<std::size_t>(config.rendezvous.local_world_size), -1);
   const auto specs = agent::worker_specs(config, first_round(config.rendezvous), files);
   for (const auto& spec : specs) workers.members.emplace_back("", worker_of(spec, config));
   if (!json) return page(given, meeting, workers, config.rendezvous.host_name);

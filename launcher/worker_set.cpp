@@ -103,6 +103,18 @@ class Set final : public WorkerSet {
 
 std::vector<pid_t> children_now() { return has_children() ? children_of(::getpid()) : std::vector<pid_t>{}; }
 
+/// Another job's process may have one of our ranks in its environment.
+bool is_below_us(Process process) {
+  constexpr int kDepthMax = 64;
+  for (int i = 0; i < kDepthMax && process.parent > 1; ++i) {
+    if (process.parent == ::getpid()) return true;
+    const auto parent = read_process(process.parent);
+    if (!parent) return false;
+    process = *parent;
+  }
+  return false;
+}
+
 std::string seconds_left(Time until) {
   return text(std::max<Duration>(until - EventLoop::now(), Duration::zero())) + " left";
 }
@@ -308,7 +320,7 @@ bool Set::condemn(int local_rank, int signo, Duration grace, std::string verdict
 
 int Set::local_rank_of(pid_t pid) const {
   const auto process = read_process(pid);
-  const int owner = process ? owner_of(*process, identities()) : -1;
+  const int owner = process && is_below_us(*process) ? owner_of(*process, identities()) : -1;
   return owner >= 0 && workers_[static_cast<std::size_t>(owner)]->alive ? owner : -1;
 }
 

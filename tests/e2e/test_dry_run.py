@@ -61,6 +61,12 @@ class DryRun(harness.Case):
         self.assertEqual(second["stderr"], f"console, each line behind [default1]:; file {attempt}/1/stderr.log")
         self.assertFalse(logs.exists())
 
+    def test_watched_workers(self):
+        worker, = self.plan("--heartbeat-timeout", "60", self.worker, env={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})["workers"]
+        for name, value in (("CXXRUN_HEARTBEAT_FD", None), ("TORCHELASTIC_TIMER_FILE", None), ("PYTHONFAULTHANDLER", "1")):
+            self.assertIn(name, worker["environment"]["set"])
+            self.assertEqual(worker["environment"]["set"][name], value)
+
     def test_text(self):
         agent = self.start(["--dry-run", "--nproc-per-node", "2", self.worker, "a b", "x${local_rank}"])
         self.assertEqual(agent.code(), 0, agent.transcript())

@@ -97,13 +97,20 @@ class FileTimer(harness.Case):
         self.assertEqual(agent.code(), 0)
 
     def test_strangers_cannot_be_named(self):
-        """Neither a process of somebody else nor the agent."""
-        victim = self.background(["sleep", "1000"])
-        agent = self.launch(f"others:{victim.pid}", f"others:{os.getpid()}", f"touch:{self.dir}/up", "forever")
+        """Neither a process of somebody else, even one that has our rank in another job, nor the agent."""
+        victim = self.start(["--standalone", "--nproc-per-node", "1", self.worker, f"touch:{self.dir}/other", "forever"])
+        self.wait_for_files("other")
+        twin, = harness.children(victim.inner())
+        agent = self.launch(f"others:{twin}", f"others:{victim.pid}", f"others:{os.getpid()}", "set:1000:9", f"touch:{self.dir}/up", "forever",
+                            options=["--health-check-port", "8080"])
         self.wait_for_files("up")
-        agent.signal(signal.SIGTERM)
-        self.assertEqual(agent.code(), 143)
-        self.assertTrue(victim.running())
+        with socket.create_connection(("127.0.0.1", 8080), timeout=20) as probe:
+            probe.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            self.assertIn(b'"hanging":0', probe.recv(4096))  # and it has read them: the same turn would have said 1
+        for one in (agent, victim):
+            one.signal(signal.SIGTERM)
+            self.assertEqual(one.code(), 143)
+        self.assertNotIn("hung", agent.err + victim.err)
 
     def test_garbage_is_said_once(self):
         agent = self.launch("garbage", "set:1000:9", "release", "exit:0")
