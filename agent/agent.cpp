@@ -48,21 +48,11 @@ class Agent {
   explicit Agent(const Config& config) : config_(config), error_paths_(temporary_folder(config)) {}
 
   End run() {
-    launcher::raise_descriptor_limit();
-    if (auto enough = launcher::check_descriptors(config_.rendezvous.local_world_size); !enough) {
-      say("cannot start: " + enough.error().message);
+    if (const auto refusal = prepare()) {
+      say(refusal->why);
+      const End end = chronicle_.finish({refusal->exit_code, 0}, refusal->why);
       consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
-      return {kExitCannotStart, 0};
-    }
-    if (auto made = log_folder_.prepare(config_, temporary_folder(config_)); !made) {
-      say(made.error().message);
-      consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
-      return {kExitUsage, 0};
-    }
-    if (auto opened = watchdog_.open(temporary_folder(config_)); !opened) {
-      say("cannot start: " + opened.error().message);
-      consoles_->flush_until(EventLoop::now() + limits::kDrainTimeout);
-      return {kExitCannotStart, 0};
+      return end;
     }
     consoles_->on_error([this](int fd, int error) { say_lost(fd, error); });
     launcher::SignalWatch signals(loop_, signals_to_watch(config_.signals.handled),
@@ -91,6 +81,23 @@ class Agent {
     Event event;
     std::optional<Failure> failure;
   };
+
+  struct Refusal {
+    int exit_code = 0;
+    std::string why;
+  };
+  /// What can fail before anything starts.
+  std::optional<Refusal> prepare() {
+    launcher::raise_descriptor_limit();
+    if (auto enough = launcher::check_descriptors(config_.rendezvous.local_world_size); !enough)
+      return Refusal{kExitCannotStart, "cannot start: " + enough.error().message};
+    const std::string temporary = temporary_folder(config_);
+    if (auto made = log_folder_.prepare(config_, temporary); !made)
+      return Refusal{kExitUsage, made.error().message};
+    if (auto opened = watchdog_.open(temporary); !opened)
+      return Refusal{kExitCannotStart, "cannot start: " + opened.error().message};
+    return std::nullopt;
+  }
 
   void print(std::string_view lines) { voice_.lines(lines); }
   void say(const std::string& line) { voice_.line(line); }

@@ -10,6 +10,7 @@ using Class = FailureOptions::Class;
 using rendezvous::Outcome;
 
 constexpr int kUsage = 2;  // cli/exit_code.hpp has them all
+constexpr int kCannotStart = 70;
 constexpr int kStuckProcess = 71;
 constexpr std::array<std::string_view, 5> kClassNames{"usage", "rendezvous", "lost-node", "stopped",
                                                       "peer-failed"};
@@ -18,6 +19,8 @@ std::string_view outcome_of(const EndFacts& facts) {
   if (facts.order.signo != 0) return "stopped";
   if (facts.order.exit_code == kStuckProcess && (!facts.closed || facts.closed->exit_code != kStuckProcess))
     return "stuck";
+  if (!facts.closed && facts.order.exit_code == kUsage) return "usage";
+  if (!facts.closed && facts.order.exit_code == kCannotStart) return "not-started";
   if (!facts.closed) return "refused";
   switch (facts.closed->outcome) {
     case Outcome::Succeeded: return "succeeded";
@@ -32,6 +35,7 @@ std::string_view outcome_of(const EndFacts& facts) {
 /// The class of an end whose code may be chosen.
 std::optional<Class> class_of(const EndFacts& facts, std::string_view outcome) {
   if (outcome == "stopped" || outcome == "interrupted") return Class::Stopped;
+  if (outcome == "usage") return Class::Usage;
   if (outcome == "nodes-missing") return facts.ran ? Class::LostNode : Class::Rendezvous;
   if (outcome == "refused") return facts.order.exit_code == kUsage ? Class::Usage : Class::Rendezvous;
   if (outcome == "failed" && facts.closed->root_cause && facts.group_rank >= 0 &&

@@ -47,6 +47,8 @@ TEST_CASE("ending: each kind of end, its code, and the code that the user may ch
                       {"a node was lost", {{75, 0}, missing, true, 0}, 75, 0, 175, "nodes-missing"},
                       {"cannot meet", {{69, 0}, refused, false, -1}, 69, 0, 169, "refused"},
                       {"no port", {{69, 0}, {}, false, -1}, 69, 0, 169, "refused"},
+                      {"no log folder", {{2, 0}, {}, false, -1}, 2, 0, 102, "usage"},
+                      {"cannot start", {{70, 0}, {}, false, -1}, 70, 0, 70, "not-started"},
                       {"wrong sizes", {{2, 0}, wrong, false, -1}, 2, 0, 102, "refused"},
                       {"SIGTERM", {{143, SIGTERM}, {}, true, 0}, 143, SIGTERM, 143, "stopped"},
                       {"SIGINT elsewhere",

@@ -43,7 +43,7 @@ class Logs(harness.Case):
 
 
 class Layout(Logs):
-    def test_case_51_redirects_by_local_rank(self):
+    def test_torchrun_51_redirects_by_local_rank(self):
         agent = self.ended([*TWO, "--log-dir", self.dir / "logs", "-r", "0:1,1:2", self.worker,
                             "print:out {rank}", "err:err {rank}"])
         folder = self.run_folder()
@@ -57,7 +57,7 @@ class Layout(Logs):
         self.assertNotIn("err 1", agent.err)
         self.assertIn(f"cxxrun: log files: {folder}", agent.err_lines)
 
-    def test_case_52_bad_maps_are_usage_errors(self):
+    def test_torchrun_52_bad_maps_are_usage_errors(self):
         for value in ("4", "0:1,", "0:1 ,1:2", "x", "-1:2", "0:"):
             for option in ("-r", "-t"):
                 with self.subTest(option=option, value=value):
@@ -126,12 +126,12 @@ class Layout(Logs):
 
 
 class Lines(Logs):
-    def test_case_22_prefix_template_of_the_environment(self):
+    def test_torchrun_22_prefix_template_of_the_environment(self):
         agent = self.ended(["--nproc-per-node=4", "--redirect=3", "--tee=3", "--no-python", self.worker, "print:creating {rank}"],
                            env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank${rank}]: "})
         self.assertEqual(sorted(agent.out.splitlines()), [f"[rank{r}]: creating {r}" for r in range(4)])
 
-    def test_case_23_default_prefix_of_teed_lines(self):
+    def test_torchrun_23_default_prefix_of_teed_lines(self):
         agent = self.ended([*TWO, "-t", "3", self.worker, "print:step 1", "err:e"])
         self.assertEqual(sorted(agent.out.splitlines()), ["[default0]:step 1", "[default1]:step 1"])
         self.assertIn("[default1]:e", agent.err_lines)
@@ -142,7 +142,7 @@ class Lines(Logs):
                            env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "not this"})
         self.assertEqual(sorted(agent.out.splitlines()), ["testhost:0: $${x} a", "testhost:1: $${x} a"])
 
-    def test_case_53_local_ranks_filter_with_tee(self):
+    def test_torchrun_53_local_ranks_filter_with_tee(self):
         agent = self.ended([*TWO, "--log-dir", self.dir / "logs", "--local-ranks-filter=0", "-t", "3", self.worker, "print:o{rank}", "err:e{rank}"])
         self.assertEqual(agent.out, "[default0]:o0")
         self.assertNotIn("e1", agent.err)
@@ -150,7 +150,7 @@ class Lines(Logs):
             self.assertEqual((self.run_folder() / f"attempt_0/{rank}/stdout.log").read_text(), f"o{rank}\n")
             self.assertEqual((self.run_folder() / f"attempt_0/{rank}/stderr.log").read_text(), f"e{rank}\n")
 
-    def test_case_54_local_ranks_filter_without_files(self):
+    def test_torchrun_54_local_ranks_filter_without_files(self):
         agent = self.ended([*TWO, "--local-ranks-filter=0", self.worker, "print:o{rank}", "err:e{rank}", "[rank=1]err:why", "[rank=1]exit:3"], code=3)
         self.assertEqual(agent.out, "[rank0]: o0")
         self.assertNotIn("[rank1]", agent.err)
@@ -163,7 +163,7 @@ class Lines(Logs):
         self.assert_codes(agents, 0)
         self.assertEqual([agent.out for agent in agents], ["", "[rank2]: o2"])
 
-    def test_case_55_duplicate_filters(self):
+    def test_torchrun_55_duplicate_filters(self):
         script = self.script("echo 'an apple,pie'; echo apple pie; echo orange >&2; echo 'one orange'; printf 'last orange'")
         self.ended([*TWO, "--log-dir", self.dir / "logs", "-t", "3", "--duplicate-stdout-filters=apple,,pie,orange",
                     "--duplicate-stderr-filters=orange", script])

@@ -41,7 +41,7 @@ class Reports(harness.Case):
                                        "  rank 3 here: stopped by cxxrun with SIGTERM, then exit code 0",
                                        "  exit code: 3"])
 
-    def test_case_36_signal(self):
+    def test_torchrun_36_signal(self):
         agent = self.start([self.worker, "raise:HUP"])
         self.assertEqual(agent.code(), 129)
         self.assertIn("ended with signal 1 (SIGHUP)", agent.err)
@@ -53,7 +53,7 @@ class Reports(harness.Case):
         self.assertNotRegex(agent.err, r"(?i)memory")
 
     # --- error files ---
-    def test_case_61_root_cause_by_time(self):
+    def test_torchrun_61_root_cause_by_time(self):
         """Rank 2 raises first and is slow to end; rank 0 fails because of it and ends at once. Rank 2 is the cause."""
         writer = self.script("""
             record() {
@@ -87,7 +87,7 @@ class Reports(harness.Case):
         self.assertIn("the job failed: rank 0 ", agent.err)
         self.assertIn("  rank 1 here: stopped by cxxrun with SIGTERM, then exit code 9\n", agent.err)
 
-    def test_case_62_and_70_copy_for_whoever_started_us(self):
+    def test_torchrun_62_and_70_copy_for_whoever_started_us(self):
         record = '{"message": {"message": "RuntimeError: x", "extraInfo": {"py_callstack": "T", "timestamp": "1700000000"}, "more": 1}}'
         writer = self.script("""printf '%s' "$1" > "$TORCHELASTIC_ERROR_FILE"; exit $2""")
         outer = self.dir / "outer.json"
@@ -168,10 +168,13 @@ class Reports(harness.Case):
         for name, args, code, outcome in (
                 ("usage", ["--nnodes", "x", "true"], 2, "usage"),
                 ("missing", ["--no-python", "./no-such-program"], 127, "not-started"),
+                ("log folder", ["--log-dir", "/proc/none", "true"], 2, "usage"),
+                ("descriptors", ["true"], 70, "not-started"),
                 ("alone", ["--nnodes", "2", "--rdzv-endpoint", "127.0.0.1:29544", "--rdzv-conf", "join_timeout=1", "true"], 75,
                  "nodes-missing")):
             with self.subTest(name):
-                agent = self.start(["--result-file", "r.json", *args])
+                few = ["prlimit", "--nofile=12:12"] if name == "descriptors" else []
+                agent = self.start(["--result-file", "r.json", *args], prefix=few)
                 self.assertEqual(agent.code(), code)
                 result = self.result()
                 self.assertEqual((result["outcome"], result["exit_code"]), (outcome, code))

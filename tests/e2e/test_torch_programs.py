@@ -147,7 +147,7 @@ class TorchCase(harness.Case):
 
 
 class Elastic(TorchCase):
-    def test_case_61_record_and_resume(self):
+    def test_torchrun_61_record_and_resume(self):
         """@record's file becomes our report; the next round goes on from the snapshot."""
         agent = self.launch(["--standalone", "--nproc_per_node", "2", "--max_restarts", "1", self.program(ELASTIC), self.dir])
         self.assertEqual(agent.code(SECONDS), 0)
@@ -167,13 +167,13 @@ class Elastic(TorchCase):
 
 
 class Collectives(TorchCase):
-    def test_case_26_env_and_new_groups(self):
+    def test_torchrun_26_env_and_new_groups(self):
         agent = self.launch(["--standalone", "--nproc_per_node", "3", self.program(GROUPS), "env"])
         self.assertEqual(agent.code(SECONDS), 0)
         for rank in range(3):
             self.assertIn(f"rank {rank} met 3", agent.out)
 
-    def test_case_26_tcp(self):
+    def test_torchrun_26_tcp(self):
         """The store of MASTER_PORT by its address."""
         agent = self.launch(["--nproc_per_node", "2", "--master_addr", "localhost", "--master_port", "29555",
                              self.program(GROUPS), "tcp", "tcp://localhost:29555"])
