@@ -217,7 +217,7 @@ class Agent {
     if (set) {
       workers_ = std::move(*set);
       watchdog_.started();
-      chronicle_.workers_started();
+      chronicle_.workers_started(*workers_);
       memory_look_ = loop_.after(kMemoryLookDelay, [this] { chronicle_.look_at_memory(); });
       return;
     }

@@ -84,10 +84,14 @@ void Chronicle::round_started(const World& world) {
   telling_.measure("remaining_restarts", config_.rendezvous.max_restarts - world.restart_count);
 }
 
-void Chronicle::workers_started() {
+void Chronicle::workers_started(const launcher::WorkerSet& workers) {
   if (telling_.events()) {
     for (int i = 0; i < static_cast<int>(ends_.size()); ++i)
-      telling_.tell({.of_agent = false, .state = "START", .world = &*world_, .local_rank = i});
+      telling_.tell({.of_agent = false,
+                     .state = "START",
+                     .world = &*world_,
+                     .local_rank = i,
+                     .pid = workers.pid_of(i)});
   }
   telling_.measure("healthy", 1);
 }

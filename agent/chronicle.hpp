@@ -38,7 +38,7 @@ class Chronicle {
   void round_started(const World& world);
   /// A moment after the workers were started, off their way: what the kernel has counted up to now.
   void look_at_memory();
-  void workers_started();
+  void workers_started(const launcher::WorkerSet& workers);
   /// For a keep-alive: one small read, two more near the limit; none before look_at_memory().
   rendezvous::MemoryUse memory_use();
   [[nodiscard]] std::int64_t round() const { return world_ ? world_->round : -1; }  ///< the last; -1: none

@@ -251,6 +251,8 @@ class Reports(harness.Case):
         self.assertEqual(failed["name"], "torchelastic.worker.status.FAILED")
         self.assertEqual(failed["metadata"]["run_id"], "job")
         self.assertEqual(failed["metadata"]["exit_code"], 7)
+        self.assertGreater(failed["metadata"]["worker_pid"], 0)
+        self.assertEqual(told[3]["metadata"]["worker_pid"], failed["metadata"]["worker_pid"])  # its START
         self.assertEqual(json.loads(failed["metadata"]["metadata"])["local_rank"], [1])
         self.assertEqual(told[-1]["metadata"]["agent_restarts"], 1)
         values = {line["name"]: line["value"] for line in map(json.loads, metrics.read_text().splitlines())}
