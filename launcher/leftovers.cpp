@@ -42,8 +42,11 @@ void Leftovers::terminate(const std::vector<WorkerIdentity>& workers) {
   const bool any_alive = skip.size() > foreign_.size();
   for (int pass = 0; pass < kPassesMax; ++pass) {
     bool fresh = false;
-    for (const Process& process : descendants_of(::getpid(), skip)) {
+    const std::vector<Process> all = descendants_of(::getpid(), skip);
+    const std::set<pid_t> told = told_of(all);
+    for (const Process& process : all) {
       if (ended(process) || terminated_.contains({process.pid, process.start_ticks})) continue;
+      if (told.contains(process.parent)) continue;
       const int owner = owner_of(process, workers);
       if (owner < 0 ? any_alive : workers[static_cast<std::size_t>(owner)].alive) continue;
       terminated_.insert({process.pid, process.start_ticks});
@@ -52,6 +55,14 @@ void Leftovers::terminate(const std::vector<WorkerIdentity>& workers) {
     }
     if (!fresh) return;
   }
+}
+
+std::set<pid_t> Leftovers::told_of(const std::vector<Process>& all) const {
+  std::set<pid_t> out;
+  for (const Process& process : all) {
+    if (terminated_.contains({process.pid, process.start_ticks})) out.insert(process.pid);
+  }
+  return out;
 }
 
 void Leftovers::kill() {

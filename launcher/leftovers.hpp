@@ -30,7 +30,8 @@ class Leftovers {
   explicit Leftovers(std::vector<pid_t> foreign) : foreign_(std::move(foreign)) {}
 
   /// SIGTERM, once each, to what belongs to no living worker. What cannot be assigned counts as a living
-  /// one's while there is any.
+  /// one's while there is any. What a process starts after it was told (a `cp` that saves) is its own
+  /// business until it ends.
   void terminate(const std::vector<WorkerIdentity>& workers);
   /// SIGKILL to everything, workers included, until a look finds nothing new.
   void kill();
@@ -43,7 +44,8 @@ class Leftovers {
   [[nodiscard]] const std::vector<pid_t>& foreign() const { return foreign_; }
 
  private:
-  using Name = std::pair<pid_t, std::uint64_t>;  ///< pid and start time
+  [[nodiscard]] std::set<pid_t> told_of(const std::vector<Process>& all) const;  ///< those that got SIGTERM
+  using Name = std::pair<pid_t, std::uint64_t>;                                  ///< pid and start time
   std::vector<pid_t> foreign_;
   std::set<Name> terminated_;
   std::set<Name> killed_;

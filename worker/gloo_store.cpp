@@ -10,6 +10,8 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <chrono>
+#include <csignal>
+#include <ctime>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -71,10 +73,39 @@ class StoreAdapter final : public gloo::rendezvous::Store {
   Duration timeout_;
 };
 
+/// Gloo writes to sockets without MSG_NOSIGNAL: the end of a peer would end this process. Its own thread is
+/// made inside connect() and so never sees that signal; a caller's thread does not while this lives.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    sigset_t block;
+    ::sigemptyset(&block);
+    ::sigaddset(&block, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &block, &before_);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  ~NoPipeSignal() {
+    sigset_t pipe;
+    ::sigemptyset(&pipe);
+    ::sigaddset(&pipe, SIGPIPE);
+    const timespec no_wait{};
+    if (!was_pending_) ::sigtimedwait(&pipe, nullptr, &no_wait);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
+
 /// Runs a piece of Gloo. Its misuse checks throw a type that is no gloo::Exception: every std::exception ends
 /// here.
 template <class Work>
 Result<> guarded(const char* doing, Work work) {
+  const NoPipeSignal no_pipe_signal;
   try {
     work();
     return kOk;
