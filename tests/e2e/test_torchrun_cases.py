@@ -89,10 +89,11 @@ class SeveralNodes(harness.Case):
                 self.assert_codes(self.run_all([*TWO, self.worker, step], nodes), code)
 
     def test_torchrun_33_failing_close(self):
-        """The rendezvous dies with the run that has failed: the worker's failure is what is reported."""
+        """The rendezvous dies with the run that has failed: the worker's failure is what is reported. Where it dies before its verdict,
+        the node looks for it for rejoin_timeout (else 30 s) before it ends with 75."""
         nodes = self.nodes(2)
-        host, guest = self.run_all([*TWO, self.worker, f"touch:{self.dir}/up.{{rank}}", f"[rank=1]wait:{self.dir}/go", "[rank=1]exit:7", "forever"],
-                                   nodes)
+        host, guest = self.run_all([*TWO, "--rdzv-conf", "rejoin_timeout=1", self.worker, f"touch:{self.dir}/up.{{rank}}",
+                                    f"[rank=1]wait:{self.dir}/go", "[rank=1]exit:7", "forever"], nodes)
         self.wait_for_files("up.0", "up.1")
         (self.dir / "go").touch()
         guest.wait_for_line(r"rank 1 .*failed")
