@@ -138,10 +138,16 @@ void Console::flush() {
     }
   }
   was_full_ = was_full_ || full();
+  // A writer's own flush may make the room that another one waits for; the watch, that would tell, goes then.
+  if (!news_ && room_is_news()) news_ = loop_.after(Duration::zero(), [this] { tell_news(); });
+}
+
+bool Console::room_is_news() const {
+  return was_full_ && (empty() || held_.size() - sent_ <= kHeldBytesMax / 2);
 }
 
 void Console::tell_room() {
-  if (!empty() && (!was_full_ || held_.size() - sent_ > kHeldBytesMax / 2)) return;
+  if (!empty() && !room_is_news()) return;
   was_full_ = false;
   const auto calls = waiters_;  // a call may forget() itself or another
   for (const Waiter& waiter : calls) {

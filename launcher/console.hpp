@@ -58,6 +58,7 @@ class Console {
   void write_failed(int error);
   void tell_news();
   void tell_room();
+  [[nodiscard]] bool room_is_news() const;  ///< it was full, and those who wait for room do not know yet
 
   EventLoop& loop_;
   int fd_;
@@ -73,7 +74,7 @@ class Console {
   std::function<void(int)> on_error_;
   bool was_full_ = false;
   EventLoop::Watch watch_;  ///< while something is held
-  EventLoop::Timer news_;   ///< gone_ or error_ is new: tell it on the next turn
+  EventLoop::Timer news_;   ///< gone_, error_ or room is new: tell it on the next turn
   struct Waiter {
     const void* owner;
     std::function<void()> call;

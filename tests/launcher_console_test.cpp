@@ -160,6 +160,28 @@ TEST_CASE("log pump: nothing spins while the console is full and the worker has 
   CHECK(turns == 0);
 }
 
+TEST_CASE("log pump: goes on when the flush of another one makes the room", "[launcher]") {
+  EventLoop loop;
+  Pipe console_pipe;
+  Pipe a;
+  a.unblock_reader();
+  Console console(loop, console_pipe.write.get());
+  console.buffer().assign(2u << 20, 'x');
+  console.flush();
+  REQUIRE(console.full());
+  LogPump waits(loop, std::move(a.read), console, plan("> ", false, false), [] {});
+  put(a.write, "text\n");
+  settle(loop);
+  // The reader takes all before the loop sees that there is room: whoever flushes empties the console.
+  while (!console.empty()) {
+    take(console_pipe.read.get());
+    console.flush();
+  }
+  take(console_pipe.read.get());
+  settle(loop);
+  CHECK(take(console_pipe.read.get()) == "> text\n");
+}
+
 TEST_CASE("console: a reader that has gone stops nobody", "[launcher]") {
   EventLoop loop;
   Pipe console_pipe;
